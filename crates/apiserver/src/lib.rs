@@ -1,0 +1,7 @@
+//! The Kubernetes protocol over the store.
+//!
+//! Start reading at [`kinds`]: everything that the server serves is a [`kinds::Kind`], and every
+//! kind, ours, a core one or a user's, comes from a document in the CustomResourceDefinition form.
+
+pub mod kinds;
+pub mod status;

@@ -1,0 +1,1 @@
+//! See the crate description; filled in by the commits that follow.
