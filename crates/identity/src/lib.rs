@@ -1,1 +1,19 @@
-//! See the crate description; filled in by the commits that follow.
+//! Who someone is and what they may do: certificate authority, tokens, roles, the one table.
+//!
+//! Start reading at [`subject`], then [`access`], whose table decides everything. [`home`] is what
+//! a first start writes to disk. Nothing here knows HTTP: the apiserver asks, and words the answer.
+
+pub mod access;
+pub mod authority;
+mod error;
+pub mod home;
+pub mod subject;
+pub mod tls;
+pub mod token;
+
+pub use access::{Attributes, Denied, Permit, Verb, authorize};
+pub use authority::Authority;
+pub use error::Error;
+pub use home::Home;
+pub use subject::{Role, Subject, Via};
+pub use token::{AccessToken, Token, TokenHash};

@@ -1,0 +1,84 @@
+//! The table as a page for people: `docs/access.md`. A test holds the two together.
+
+use std::fmt::Write as _;
+
+use super::Verb;
+use super::table::{Class, Place, RULES};
+use crate::subject::RoleName;
+
+const HEAD: &str = "\
+# Who may do what
+
+This page is written from the table in `crates/identity/src/access/table.rs`; do not edit it by hand.
+`UPDATE_EXPECT=1 cargo test -p tombolo-identity` writes it anew.
+
+What the table does not allow is denied. *read* is get, list and watch; *write* is create, update,
+patch, delete and deletecollection.
+
+| role | who has it | how it is known |
+|---|---|---|
+| anonymous | anyone who has not signed in | nothing was sent |
+| guest | someone who looks | token or client certificate |
+| user | someone who runs applications in one namespace | token or client certificate that names the namespace |
+| manager | someone who runs sites, nodes and policies | token or client certificate |
+| admin | someone who may do everything | `admin.token`, token or client certificate |
+| agent | the agent of one node | client certificate of that node |
+| system | the loops in the server's own process | no socket is involved |
+
+";
+
+/// The whole page.
+pub fn render() -> String {
+    let mut page = HEAD.to_owned();
+    page.push_str("| what |");
+    for role in RoleName::ALL {
+        write!(page, " {} |", role.as_str()).expect("writing to a String cannot fail");
+    }
+    page.push_str("\n|---|");
+    page.push_str(&"---|".repeat(RoleName::ALL.len()));
+    page.push('\n');
+    for class in Class::ALL {
+        write!(page, "| {} |", class.title()).expect("writing to a String cannot fail");
+        for role in RoleName::ALL {
+            write!(page, " {} |", cell(*role, *class)).expect("writing to a String cannot fail");
+        }
+        page.push('\n');
+    }
+    page
+}
+
+fn cell(role: RoleName, class: Class) -> String {
+    let mut parts = Vec::new();
+    for place in [Place::Anywhere, Place::OwnNamespace, Place::OwnSite, Place::OwnLease] {
+        let allowed: Vec<Verb> = Verb::SERVED
+            .iter()
+            .copied()
+            .filter(|verb| {
+                RULES.iter().any(|rule| rule.place == place && rule.covers(role, class, *verb))
+            })
+            .collect();
+        if allowed.is_empty() {
+            continue;
+        }
+        let where_ = match place {
+            Place::Anywhere => "",
+            Place::OwnNamespace => " in its own namespace",
+            Place::OwnSite => " of its own site",
+            Place::OwnLease => " of its own node and site",
+        };
+        parts.push(format!("{}{where_}", words(&allowed)));
+    }
+    if parts.is_empty() { "–".into() } else { parts.join("; ") }
+}
+
+/// `read, write` for whole sets, single verbs otherwise.
+fn words(verbs: &[Verb]) -> String {
+    let (reads, writes): (Vec<Verb>, Vec<Verb>) = verbs.iter().partition(|verb| verb.reads());
+    let shorten = |verbs: Vec<Verb>, whole: usize, word: &str| match verbs.len() == whole {
+        true => vec![word.to_owned()],
+        false => verbs.iter().map(|verb| verb.as_str().to_owned()).collect(),
+    };
+    let mut words = shorten(reads, 3, "read");
+    words.extend(shorten(writes, 5, "write"));
+    words.join(", ")
+}

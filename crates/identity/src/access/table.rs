@@ -1,0 +1,403 @@
+//! The one table: which role may do what to which class of things, and where.
+//!
+//! A right is a row of [`RULES`]. To give one, change a row here and run the tests with
+//! `UPDATE_EXPECT=1`: the matrix in `tests/access.txt` and `docs/access.md` then show the change.
+
+use super::{Attributes, Resource, Target, Verb};
+use crate::subject::RoleName;
+use crate::token::SYSTEM_NAMESPACE;
+
+/// A row: each of the roles may do each of the verbs to each of the classes, in that place.
+#[derive(Debug)]
+pub struct Rule {
+    pub roles: &'static [RoleName],
+    pub verbs: &'static [Verb],
+    pub classes: &'static [Class],
+    pub place: Place,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    Anywhere,
+    /// The namespace that the subject's token or certificate names.
+    OwnNamespace,
+    /// Objects that name the site of the agent.
+    OwnSite,
+    /// The Leases by which the agent says that its site and its node live.
+    OwnLease,
+}
+
+/// Things that every rule treats alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    Apps,
+    Assignments,
+    Sites,
+    Nodes,
+    Links,
+    Policies,
+    JoinTokens,
+    Namespaces,
+    /// Writing the system's own namespace: deleting it would delete everybody's access.
+    SystemNamespace,
+    ConfigMaps,
+    Secrets,
+    /// Secrets of the system's own namespace: everybody's access tokens.
+    AccessTokens,
+    Events,
+    Leases,
+    Definitions,
+    /// What users define themselves.
+    OtherKinds,
+    /// A kind of our own or of Kubernetes that nobody has put into this table yet.
+    UnlistedKinds,
+    /// Writing the status of an Assignment or Node: what agents report.
+    ReportedStatus,
+    /// Writing the status of anything else: what loops report.
+    OtherStatus,
+    /// Subresources beside status and scale.
+    OtherSubresources,
+    /// Questions about oneself.
+    OwnReviews,
+    /// Questions about others: whose token is this, may that one do this.
+    Reviews,
+    /// `*`: only the rights to everything contain it.
+    AllKinds,
+    Health,
+    Discovery,
+    Administration,
+    OtherPaths,
+}
+
+/// What a class holds, for lists of rights and for the documentation.
+#[derive(Clone, Copy, Debug)]
+pub enum Members {
+    Resources { group: &'static str, resources: &'static [&'static str] },
+    Paths(&'static [&'static str]),
+}
+
+const READ: &[Verb] = &[Verb::Get, Verb::List, Verb::Watch];
+const WRITE: &[Verb] =
+    &[Verb::Create, Verb::Update, Verb::Patch, Verb::Delete, Verb::DeleteCollection];
+const EVERYTHING: &[Verb] = &[
+    Verb::Get,
+    Verb::List,
+    Verb::Watch,
+    Verb::Create,
+    Verb::Update,
+    Verb::Patch,
+    Verb::Delete,
+    Verb::DeleteCollection,
+    Verb::Every,
+    Verb::Other,
+];
+
+use Class::*;
+use RoleName::*;
+
+pub const RULES: &[Rule] = &[
+    // Load balancers and scripts ask before anyone has signed in.
+    Rule {
+        roles: &[Anonymous, Guest, User, Manager, Agent, System],
+        verbs: &[Verb::Get],
+        classes: &[Health],
+        place: Place::Anywhere,
+    },
+    Rule {
+        roles: &[Guest, User, Manager, Agent, System],
+        verbs: &[Verb::Get],
+        classes: &[Discovery],
+        place: Place::Anywhere,
+    },
+    Rule {
+        roles: &[Guest, User, Manager, Agent, System],
+        verbs: &[Verb::Create],
+        classes: &[OwnReviews],
+        place: Place::Anywhere,
+    },
+    // Everything may be read except what opens doors: Secrets and JoinTokens.
+    Rule {
+        roles: &[Guest, User, Manager],
+        verbs: READ,
+        classes: &[
+            Apps,
+            Assignments,
+            Sites,
+            Nodes,
+            Links,
+            Policies,
+            Namespaces,
+            ConfigMaps,
+            Events,
+            Leases,
+            Definitions,
+            OtherKinds,
+        ],
+        place: Place::Anywhere,
+    },
+    // Assignments are left out: the loops write them, and deleting one would undeploy.
+    Rule {
+        roles: &[User],
+        verbs: WRITE,
+        classes: &[Apps, Policies, ConfigMaps, Secrets, Events, Leases, OtherKinds],
+        place: Place::OwnNamespace,
+    },
+    Rule { roles: &[User], verbs: READ, classes: &[Secrets], place: Place::OwnNamespace },
+    Rule {
+        roles: &[Manager],
+        verbs: WRITE,
+        classes: &[Sites, Nodes, Links, Policies, Namespaces, JoinTokens],
+        place: Place::Anywhere,
+    },
+    Rule { roles: &[Manager], verbs: READ, classes: &[JoinTokens], place: Place::Anywhere },
+    // An agent converges to Assignments and reports on them; it never makes or deletes one.
+    Rule { roles: &[Agent], verbs: READ, classes: &[Assignments, Nodes], place: Place::OwnSite },
+    Rule {
+        roles: &[Agent],
+        verbs: &[Verb::Update, Verb::Patch],
+        classes: &[Assignments, Nodes, ReportedStatus],
+        place: Place::OwnSite,
+    },
+    Rule { roles: &[Agent], verbs: &[Verb::Create], classes: &[Nodes], place: Place::OwnSite },
+    Rule {
+        roles: &[Agent],
+        verbs: &[Verb::Get, Verb::Create, Verb::Update, Verb::Patch],
+        classes: &[Leases],
+        place: Place::OwnLease,
+    },
+    // The loops of our own process write every kind; backups are none of their business.
+    Rule {
+        roles: &[System, Admin],
+        verbs: EVERYTHING,
+        classes: &[
+            Apps,
+            Assignments,
+            Sites,
+            Nodes,
+            Links,
+            Policies,
+            JoinTokens,
+            Namespaces,
+            SystemNamespace,
+            ConfigMaps,
+            Secrets,
+            AccessTokens,
+            Events,
+            Leases,
+            Definitions,
+            OtherKinds,
+            UnlistedKinds,
+            ReportedStatus,
+            OtherStatus,
+            OtherSubresources,
+            OwnReviews,
+            Reviews,
+            AllKinds,
+        ],
+        place: Place::Anywhere,
+    },
+    Rule {
+        roles: &[Admin],
+        verbs: EVERYTHING,
+        classes: &[Health, Discovery, Administration, OtherPaths],
+        place: Place::Anywhere,
+    },
+];
+
+const GROUP: &str = "tombolo.dev";
+
+/// Classes that a group and a resource name.
+const KINDS: &[(&str, &str, Class)] = &[
+    (GROUP, "apps", Apps),
+    (GROUP, "assignments", Assignments),
+    (GROUP, "sites", Sites),
+    (GROUP, "nodes", Nodes),
+    (GROUP, "links", Links),
+    (GROUP, "policies", Policies),
+    (GROUP, "jointokens", JoinTokens),
+    ("", "namespaces", Namespaces),
+    ("", "configmaps", ConfigMaps),
+    ("", "secrets", Secrets),
+    ("", "events", Events),
+    ("events.k8s.io", "events", Events),
+    ("coordination.k8s.io", "leases", Leases),
+    ("apiextensions.k8s.io", "customresourcedefinitions", Definitions),
+    ("authorization.k8s.io", "selfsubjectaccessreviews", OwnReviews),
+    ("authorization.k8s.io", "selfsubjectrulesreviews", OwnReviews),
+    ("authentication.k8s.io", "selfsubjectreviews", OwnReviews),
+    ("authorization.k8s.io", "subjectaccessreviews", Reviews),
+    ("authorization.k8s.io", "localsubjectaccessreviews", Reviews),
+    ("authentication.k8s.io", "tokenreviews", Reviews),
+];
+
+/// Classes that a path names: the path itself and everything below it.
+const PATHS: &[(&str, Class)] = &[
+    ("/healthz", Health),
+    ("/livez", Health),
+    ("/readyz", Health),
+    ("/version", Health),
+    ("/api", Discovery),
+    ("/apis", Discovery),
+    ("/openapi", Discovery),
+    ("/tombolo/backup", Administration),
+    ("/tombolo/restore", Administration),
+    ("/tombolo/audit", Administration),
+];
+
+impl Class {
+    pub const ALL: &'static [Class] = &[
+        Apps,
+        Assignments,
+        Sites,
+        Nodes,
+        Links,
+        Policies,
+        JoinTokens,
+        Namespaces,
+        SystemNamespace,
+        ConfigMaps,
+        Secrets,
+        AccessTokens,
+        Events,
+        Leases,
+        Definitions,
+        OtherKinds,
+        UnlistedKinds,
+        ReportedStatus,
+        OtherStatus,
+        OtherSubresources,
+        OwnReviews,
+        Reviews,
+        AllKinds,
+        Health,
+        Discovery,
+        Administration,
+        OtherPaths,
+    ];
+
+    pub fn of(attributes: &Attributes<'_>) -> Class {
+        match attributes.target {
+            Target::Path(path) => of_path(path),
+            Target::Resource(resource) => of_resource(attributes.verb, &resource),
+        }
+    }
+
+    /// How the documentation names it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Apps => "apps",
+            Assignments => "assignments",
+            Sites => "sites",
+            Nodes => "nodes",
+            Links => "links",
+            Policies => "policies",
+            JoinTokens => "join tokens",
+            Namespaces => "namespaces",
+            SystemNamespace => "the namespace tombolo-system itself",
+            ConfigMaps => "config maps",
+            Secrets => "secrets",
+            AccessTokens => "secrets of tombolo-system (access tokens)",
+            Events => "events",
+            Leases => "leases",
+            Definitions => "custom resource definitions",
+            OtherKinds => "kinds that users define",
+            UnlistedKinds => "any other kind of ours or of Kubernetes",
+            ReportedStatus => "status of assignments and nodes",
+            OtherStatus => "status of anything else",
+            OtherSubresources => "other subresources",
+            OwnReviews => "reviews of oneself",
+            Reviews => "reviews of others and of tokens",
+            AllKinds => "all kinds at once",
+            Health => "health and version",
+            Discovery => "discovery and OpenAPI",
+            Administration => "backup, restore, audit",
+            OtherPaths => "any other path",
+        }
+    }
+
+    pub fn members(self) -> Members {
+        let ours = |resources| Members::Resources { group: GROUP, resources };
+        let core = |resources| Members::Resources { group: "", resources };
+        let every = |resources| Members::Resources { group: "*", resources };
+        match self {
+            Apps => ours(&["apps", "apps/scale"]),
+            Assignments => ours(&["assignments", "assignments/scale"]),
+            Sites => ours(&["sites"]),
+            Nodes => ours(&["nodes"]),
+            Links => ours(&["links"]),
+            Policies => ours(&["policies"]),
+            JoinTokens => ours(&["jointokens"]),
+            Namespaces | SystemNamespace => core(&["namespaces"]),
+            ConfigMaps => core(&["configmaps"]),
+            Secrets | AccessTokens => core(&["secrets"]),
+            Events => every(&["events"]),
+            Leases => Members::Resources { group: "coordination.k8s.io", resources: &["leases"] },
+            Definitions => Members::Resources {
+                group: "apiextensions.k8s.io",
+                resources: &["customresourcedefinitions"],
+            },
+            ReportedStatus => ours(&["assignments/status", "nodes/status"]),
+            OtherStatus => every(&["*/status"]),
+            OwnReviews => every(&[
+                "selfsubjectaccessreviews",
+                "selfsubjectrulesreviews",
+                "selfsubjectreviews",
+            ]),
+            Reviews => {
+                every(&["subjectaccessreviews", "localsubjectaccessreviews", "tokenreviews"])
+            }
+            // There is no word for "every kind that is not listed"; the exact answer is given by
+            // the access review.
+            OtherKinds | UnlistedKinds => every(&[]),
+            OtherSubresources => every(&["*/*"]),
+            AllKinds => every(&["*"]),
+            Health => Members::Paths(&["/healthz", "/livez", "/readyz", "/version"]),
+            Discovery => Members::Paths(&["/api", "/api/*", "/apis", "/apis/*", "/openapi/*"]),
+            Administration => {
+                Members::Paths(&["/tombolo/backup", "/tombolo/restore", "/tombolo/audit"])
+            }
+            OtherPaths => Members::Paths(&["*"]),
+        }
+    }
+}
+
+fn of_path(path: &str) -> Class {
+    let below = |root: &str| {
+        path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    PATHS.iter().find(|(root, _)| below(root)).map_or(OtherPaths, |(_, class)| *class)
+}
+
+fn of_resource(verb: Verb, resource: &Resource<'_>) -> Class {
+    if resource.resource == "*" || resource.group == "*" {
+        return AllKinds;
+    }
+    let named = KINDS
+        .iter()
+        .find(|(group, name, _)| *group == resource.group && *name == resource.resource)
+        .map_or_else(|| unlisted(resource.group), |(_, _, class)| *class);
+    let class = match named {
+        // Over all namespaces the system's is among them, and only those who may see everything
+        // may list so; no rule on Secrets holds there but those of the ones who may.
+        Secrets if resource.namespace == SYSTEM_NAMESPACE => AccessTokens,
+        Namespaces if resource.name == SYSTEM_NAMESPACE && !verb.reads() => SystemNamespace,
+        named => named,
+    };
+    match resource.subresource {
+        "" | "scale" => class,
+        "status" if verb.reads() => class,
+        "status" => match class {
+            Assignments | Nodes => ReportedStatus,
+            _ => OtherStatus,
+        },
+        _ => OtherSubresources,
+    }
+}
+
+/// A new kind of ours is closed until someone decides who may see it; a user's own is open.
+fn unlisted(group: &str) -> Class {
+    match group.is_empty() || group == GROUP || group.ends_with(".k8s.io") {
+        true => UnlistedKinds,
+        false => OtherKinds,
+    }
+}

@@ -1,0 +1,328 @@
+//! The whole table, walked; and the sentences of refusals.
+
+use std::fmt::Write as _;
+
+use expect_test::{Expect, expect, expect_file};
+
+use super::*;
+use crate::Via;
+
+fn subject(role: RoleName) -> Subject {
+    let person = |role, namespace: Option<&str>| {
+        Subject::person("anna", role, namespace.map(str::to_owned), Via::Token).unwrap()
+    };
+    match role {
+        RoleName::Anonymous => Subject::anonymous(),
+        RoleName::Guest => person(Role::Guest, None),
+        RoleName::User => person(Role::User, Some("shop")),
+        RoleName::Manager => person(Role::Manager, None),
+        RoleName::Admin => person(Role::Admin, None),
+        RoleName::Agent => Subject::agent("north", "n1").unwrap(),
+        RoleName::System => Subject::system("placement"),
+    }
+}
+
+const VERBS: &[(char, Verb)] = &[
+    ('g', Verb::Get),
+    ('l', Verb::List),
+    ('w', Verb::Watch),
+    ('c', Verb::Create),
+    ('u', Verb::Update),
+    ('p', Verb::Patch),
+    ('d', Verb::Delete),
+    ('D', Verb::DeleteCollection),
+    ('*', Verb::Every),
+    ('?', Verb::Other),
+];
+
+/// One thing of every class, and what makes it someone's own.
+const RESOURCES: &[(&str, &str, &str)] = &[
+    ("tombolo.dev", "apps", ""),
+    ("tombolo.dev", "apps", "scale"),
+    ("tombolo.dev", "apps", "status"),
+    ("tombolo.dev", "apps", "exec"),
+    ("tombolo.dev", "assignments", ""),
+    ("tombolo.dev", "assignments", "status"),
+    ("tombolo.dev", "sites", ""),
+    ("tombolo.dev", "nodes", ""),
+    ("tombolo.dev", "nodes", "status"),
+    ("tombolo.dev", "links", ""),
+    ("tombolo.dev", "policies", ""),
+    ("tombolo.dev", "jointokens", ""),
+    ("", "namespaces", ""),
+    ("", "namespaces", "finalize"),
+    ("", "configmaps", ""),
+    ("", "secrets", ""),
+    ("", "events", ""),
+    ("events.k8s.io", "events", ""),
+    ("coordination.k8s.io", "leases", ""),
+    ("apiextensions.k8s.io", "customresourcedefinitions", ""),
+    ("codeco.he-codeco.eu", "codecoapps", ""),
+    ("tombolo.dev", "inventions", ""),
+    ("rbac.authorization.k8s.io", "roles", ""),
+    ("authorization.k8s.io", "selfsubjectaccessreviews", ""),
+    ("authorization.k8s.io", "selfsubjectrulesreviews", ""),
+    ("authentication.k8s.io", "selfsubjectreviews", ""),
+    ("authorization.k8s.io", "subjectaccessreviews", ""),
+    ("authentication.k8s.io", "tokenreviews", ""),
+    ("*", "*", ""),
+];
+
+const PATHS: &[&str] = &[
+    "/healthz",
+    "/livez",
+    "/readyz/store",
+    "/version",
+    "/api",
+    "/apis/tombolo.dev/v1alpha1",
+    "/openapi/v3",
+    "/tombolo/backup",
+    "/tombolo/restore",
+    "/tombolo/audit",
+    "/tombolo/anything",
+    "/healthzzz",
+    "/",
+];
+
+/// Namespace, site and name of the thing: the subjects' own, someone else's, the system's, none.
+const PLACES: &[(&str, &str, &str, &str)] = &[
+    ("own", "shop", "north", "web"),
+    ("other", "farm", "south", "web"),
+    ("system", SYSTEM_NAMESPACE, "", "node-n1"),
+    ("system, other", SYSTEM_NAMESPACE, "south", "node-n2"),
+    ("everywhere", "", "", ""),
+];
+
+fn matrix_row(text: &mut String, label: &str, target: Target<'_>) {
+    write!(text, "{label:<62}").unwrap();
+    for role in RoleName::ALL {
+        let subject = subject(*role);
+        let allowed: String = VERBS
+            .iter()
+            .map(|(letter, verb)| {
+                let attributes = Attributes { verb: *verb, target };
+                if authorize(&subject, &attributes).is_ok() { *letter } else { '-' }
+            })
+            .collect();
+        write!(text, " {allowed:<10}").unwrap();
+    }
+    text.truncate(text.trim_end().len());
+    text.push('\n');
+}
+
+#[test]
+fn every_role_may_do_exactly_what_the_matrix_says() {
+    let mut text = format!("{:<62}", "");
+    for role in RoleName::ALL {
+        write!(text, " {:<10}", role.as_str()).unwrap();
+    }
+    text.truncate(text.trim_end().len());
+    text.push('\n');
+    for (group, resource, subresource) in RESOURCES {
+        for (place, namespace, site, name) in PLACES {
+            // A namespace is in itself, as the protocol's paths have it.
+            let name = if *resource == "namespaces" { namespace } else { name };
+            let target = Resource { group, resource, subresource, namespace, name, site };
+            let slash = if subresource.is_empty() { "" } else { "/" };
+            let label = format!("{resource}{slash}{subresource}.{group} {place}");
+            matrix_row(&mut text, &label, Target::Resource(target));
+        }
+    }
+    for path in PATHS {
+        matrix_row(&mut text, path, Target::Path(path));
+    }
+    expect_file!["../../tests/access.txt"].assert_eq(&text);
+}
+
+#[test]
+fn the_matrix_meets_every_class() {
+    for class in table::Class::ALL {
+        let met = RESOURCES.iter().any(|(group, resource, subresource)| {
+            PLACES.iter().any(|(_, namespace, ..)| {
+                let name = namespace;
+                let resource = Resource {
+                    group,
+                    resource,
+                    subresource,
+                    namespace,
+                    name,
+                    ..Resource::default()
+                };
+                let attributes =
+                    Attributes { verb: Verb::Update, target: Target::Resource(resource) };
+                table::Class::of(&attributes) == *class
+            })
+        }) || PATHS.iter().any(|path| {
+            let attributes = Attributes { verb: Verb::Get, target: Target::Path(path) };
+            table::Class::of(&attributes) == *class
+        });
+        assert!(met, "{class:?} is in no row of the matrix");
+    }
+}
+
+#[test]
+fn the_page_for_people_shows_the_table() {
+    expect_file!["../../../../docs/access.md"].assert_eq(&document::render());
+}
+
+#[test]
+fn an_admin_may_do_everything_and_nobody_more() {
+    for (group, resource, subresource) in RESOURCES {
+        for (_, namespace, site, name) in PLACES {
+            let target = Resource { group, resource, subresource, namespace, name, site };
+            for (_, verb) in VERBS {
+                let attributes = Attributes { verb: *verb, target: Target::Resource(target) };
+                assert!(authorize(&subject(RoleName::Admin), &attributes).is_ok());
+                assert!(authorize(&subject(RoleName::Anonymous), &attributes).is_err());
+            }
+        }
+    }
+}
+
+/// `what` is `group/resource/subresource/namespace/name`, or a path after `path:`.
+#[track_caller]
+fn check(role: RoleName, verb: &str, what: &str, expect: Expect) {
+    let target = match what.strip_prefix("path:") {
+        Some(path) => Target::Path(path),
+        None => {
+            let parts: Vec<&str> = what.split('/').collect();
+            let [group, resource, subresource, namespace, name] = parts[..] else {
+                panic!("five parts")
+            };
+            Target::Resource(Resource { group, resource, subresource, namespace, name, site: "" })
+        }
+    };
+    let verb = Verb::parse(verb);
+    expect.assert_eq(&match authorize(&subject(role), &Attributes { verb, target }) {
+        Ok(permit) => {
+            format!("{} may {} {}", permit.subject(), permit.verb().as_str(), permit.target())
+        }
+        Err(denied) => denied.to_string(),
+    });
+}
+
+#[test]
+fn a_refusal_says_who_could() {
+    check(
+        RoleName::Guest,
+        "delete",
+        "tombolo.dev/apps//shop/web",
+        expect![[
+            r#"anna (guest) may not delete apps.tombolo.dev "web" in namespace "shop"; that takes the role user of namespace "shop" or admin: ask an administrator for such a token"#
+        ]],
+    );
+    check(
+        RoleName::User,
+        "create",
+        "tombolo.dev/apps//farm/",
+        expect![[
+            r#"anna (user of namespace "shop") may not create apps.tombolo.dev in namespace "farm"; that takes the role user of namespace "farm" or admin: ask an administrator for such a token"#
+        ]],
+    );
+    check(
+        RoleName::User,
+        "list",
+        "/secrets///",
+        expect![[
+            r#"anna (user of namespace "shop") may not list secrets; that takes the role user within its own namespace or admin: ask an administrator for such a token"#
+        ]],
+    );
+    check(
+        RoleName::User,
+        "get",
+        "/secrets//tombolo-system/access-1",
+        expect![[
+            r#"anna (user of namespace "shop") may not get secrets "access-1" in namespace "tombolo-system"; that takes the role admin: ask an administrator for such a token"#
+        ]],
+    );
+    check(RoleName::Manager, "delete", "/namespaces//tombolo-system/tombolo-system", expect![[r#"anna (manager) may not delete namespaces "tombolo-system"; that takes the role admin: ask an administrator for such a token"#]]);
+    check(
+        RoleName::User,
+        "patch",
+        "tombolo.dev/sites///north",
+        expect![[
+            r#"anna (user of namespace "shop") may not patch sites.tombolo.dev "north"; that takes the role manager or admin: ask an administrator for such a token"#
+        ]],
+    );
+    check(
+        RoleName::Manager,
+        "*",
+        "*/*///",
+        expect![
+            "anna (manager) may not do everything to *.*; that takes the role admin: ask an administrator for such a token"
+        ],
+    );
+    check(
+        RoleName::Manager,
+        "bind",
+        "/pods//a/b",
+        expect![[
+            r#"anna (manager) may not do that to pods "b" in namespace "a"; that takes the role admin: ask an administrator for such a token"#
+        ]],
+    );
+    check(
+        RoleName::Anonymous,
+        "list",
+        "tombolo.dev/apps///",
+        expect![
+            "nobody who has not signed in may list apps.tombolo.dev; that takes the role guest or user or manager or admin: send a bearer token or a client certificate"
+        ],
+    );
+    check(
+        RoleName::Manager,
+        "create",
+        "path:/tombolo/backup",
+        expect![[
+            r#"anna (manager) may not create the path "/tombolo/backup"; that takes the role admin: ask an administrator for such a token"#
+        ]],
+    );
+    check(
+        RoleName::User,
+        "create",
+        "tombolo.dev/apps//shop/",
+        expect![[
+            r#"anna (user of namespace "shop") may create apps.tombolo.dev in namespace "shop""#
+        ]],
+    );
+}
+
+#[test]
+fn signing_in_is_advised_only_to_those_who_have_not() {
+    let attributes = Attributes { verb: Verb::Get, target: Target::Path("/tombolo/audit") };
+    let denied = |role| authorize(&subject(role), &attributes).unwrap_err().is_anonymous();
+    assert!(denied(RoleName::Anonymous));
+    assert!(!denied(RoleName::Manager));
+}
+
+#[test]
+fn the_list_of_rules_follows_the_namespace() {
+    fn lines(role: RoleName, namespace: &str) -> String {
+        let rules = rules(&subject(role), namespace);
+        let mut text = String::new();
+        for rule in rules.resources {
+            writeln!(
+                text,
+                "{} {} in {:?} named {:?}",
+                rule.verbs.join(","),
+                rule.resources.join(","),
+                rule.groups.join(","),
+                rule.names.join(",")
+            )
+            .unwrap();
+        }
+        for rule in rules.paths {
+            writeln!(text, "{} {}", rule.verbs.join(","), rule.paths.join(",")).unwrap();
+        }
+        text
+    }
+    assert!(lines(RoleName::User, "shop").contains("delete,deletecollection secrets in"));
+    assert!(!lines(RoleName::User, "farm").contains("delete"));
+    assert!(lines(RoleName::Admin, "").contains(r#"* * in "*""#));
+    expect![[r#"
+        create selfsubjectaccessreviews,selfsubjectrulesreviews,selfsubjectreviews in "*" named ""
+        get,create,update,patch leases in "coordination.k8s.io" named "site-north,node-n1"
+        get /healthz,/livez,/readyz,/version
+        get /api,/api/*,/apis,/apis/*,/openapi/*
+    "#]]
+    .assert_eq(&lines(RoleName::Agent, ""));
+}
