@@ -3,5 +3,9 @@
 //! Start reading at [`kinds`]: everything that the server serves is a [`kinds::Kind`], and every
 //! kind, ours, a core one or a user's, comes from a document in the CustomResourceDefinition form.
 
+pub mod accept;
+pub mod jsonpath;
 pub mod kinds;
+pub mod selector;
 pub mod status;
+pub mod table;
