@@ -427,6 +427,10 @@ mod tests {
                 r#"the label selector "app in (a b)" is wrong at character 11: expected a comma or `)`, found "b""#
             ]],
         );
+    }
+
+    #[test]
+    fn says_what_a_key_and_a_value_may_be() {
         check(
             "cores>many",
             expect![[

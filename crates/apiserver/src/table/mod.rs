@@ -195,6 +195,7 @@ mod tests {
     use expect_test::{Expect, expect};
 
     use super::*;
+    use crate::sample;
 
     fn now() -> Timestamp {
         "2026-03-01T12:00:00Z".parse().unwrap()
@@ -222,7 +223,7 @@ mod tests {
 
     #[track_caller]
     fn check(table: &Value, expect: Expect) {
-        expect.assert_eq(&serde_json::to_string_pretty(table).unwrap());
+        expect.assert_eq(&sample::outline(table));
     }
 
     #[test]
@@ -234,54 +235,20 @@ mod tests {
         check(
             &table,
             expect![[r#"
-            {
-              "apiVersion": "meta.k8s.io/v1",
-              "columnDefinitions": [
-                {
-                  "description": "What the object is called; no two of a kind in a namespace share it.",
-                  "format": "name",
-                  "name": "Name",
-                  "priority": 0,
-                  "type": "string"
-                },
-                {
-                  "description": "The value of .spec.replicas.",
-                  "format": "",
-                  "name": "Replicas",
-                  "priority": 1,
-                  "type": "integer"
-                },
-                {
-                  "description": "How long ago the object was created.",
-                  "format": "",
-                  "name": "Age",
-                  "priority": 0,
-                  "type": "date"
-                }
-              ],
-              "kind": "Table",
-              "metadata": {
-                "continue": "abc",
-                "remainingItemCount": 4,
-                "resourceVersion": "9"
-              },
-              "rows": [
-                {
-                  "cells": [
-                    "web",
-                    3,
-                    "5m"
-                  ]
-                },
-                {
-                  "cells": [
-                    "db",
-                    3,
-                    "5m"
-                  ]
-                }
-              ]
-            }"#]],
+            apiVersion: meta.k8s.io/v1
+            columnDefinitions:
+              -
+                description: What the object is called; no two of a kind in a namespace share it.
+                format: name
+                name: Name
+                priority: 0
+                type: string
+              - {description:The value of .spec.replicas.,format:,name:Replicas,priority:1,type:integer}
+              - {description:How long ago the object was created.,format:,name:Age,priority:0,type:date}
+            kind: Table
+            metadata: {continue:abc,remainingItemCount:4,resourceVersion:9}
+            rows: [{cells:[web,3,5m]},{cells:[db,3,5m]}]
+        "#]],
         );
     }
 
@@ -293,56 +260,29 @@ mod tests {
         check(
             &row(IncludeObject::None),
             expect![[r#"
-            {
-              "cells": [
-                "web",
-                3,
-                "5m"
-              ]
-            }"#]],
+            cells: [web,3,5m]
+        "#]],
         );
         check(
             &row(IncludeObject::Metadata),
             expect![[r#"
-            {
-              "cells": [
-                "web",
-                3,
-                "5m"
-              ],
-              "object": {
-                "apiVersion": "meta.k8s.io/v1",
-                "kind": "PartialObjectMetadata",
-                "metadata": {
-                  "creationTimestamp": "2026-03-01T11:55:00Z",
-                  "name": "web",
-                  "resourceVersion": "7"
-                }
-              }
-            }"#]],
+            cells: [web,3,5m]
+            object:
+              apiVersion: meta.k8s.io/v1
+              kind: PartialObjectMetadata
+              metadata: {creationTimestamp:2026-03-01T11:55:00Z,name:web,resourceVersion:7}
+        "#]],
         );
         check(
             &row(IncludeObject::Object),
             expect![[r#"
-            {
-              "cells": [
-                "web",
-                3,
-                "5m"
-              ],
-              "object": {
-                "apiVersion": "tombolo.dev/v1alpha1",
-                "kind": "App",
-                "metadata": {
-                  "creationTimestamp": "2026-03-01T11:55:00Z",
-                  "name": "web",
-                  "resourceVersion": "7"
-                },
-                "spec": {
-                  "replicas": 3
-                }
-              }
-            }"#]],
+            cells: [web,3,5m]
+            object:
+              apiVersion: tombolo.dev/v1alpha1
+              kind: App
+              metadata: {creationTimestamp:2026-03-01T11:55:00Z,name:web,resourceVersion:7}
+              spec: {replicas:3}
+        "#]],
         );
     }
 
@@ -352,23 +292,12 @@ mod tests {
         check(
             &table,
             expect![[r#"
-            {
-              "apiVersion": "meta.k8s.io/v1",
-              "columnDefinitions": null,
-              "kind": "Table",
-              "metadata": {
-                "resourceVersion": "7"
-              },
-              "rows": [
-                {
-                  "cells": [
-                    "web",
-                    3,
-                    "5m"
-                  ]
-                }
-              ]
-            }"#]],
+            apiVersion: meta.k8s.io/v1
+            columnDefinitions: null
+            kind: Table
+            metadata: {resourceVersion:7}
+            rows: [{cells:[web,3,5m]}]
+        "#]],
         );
     }
 
@@ -388,24 +317,15 @@ mod tests {
         check(
             &partial_object_list(&json!({"resourceVersion": "9"}), [&app("web")]),
             expect![[r#"
-            {
-              "apiVersion": "meta.k8s.io/v1",
-              "items": [
-                {
-                  "apiVersion": "meta.k8s.io/v1",
-                  "kind": "PartialObjectMetadata",
-                  "metadata": {
-                    "creationTimestamp": "2026-03-01T11:55:00Z",
-                    "name": "web",
-                    "resourceVersion": "7"
-                  }
-                }
-              ],
-              "kind": "PartialObjectMetadataList",
-              "metadata": {
-                "resourceVersion": "9"
-              }
-            }"#]],
+            apiVersion: meta.k8s.io/v1
+            items:
+              -
+                apiVersion: meta.k8s.io/v1
+                kind: PartialObjectMetadata
+                metadata: {creationTimestamp:2026-03-01T11:55:00Z,name:web,resourceVersion:7}
+            kind: PartialObjectMetadataList
+            metadata: {resourceVersion:9}
+        "#]],
         );
     }
 
