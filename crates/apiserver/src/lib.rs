@@ -4,8 +4,13 @@
 //! kind, ours, a core one or a user's, comes from a document in the CustomResourceDefinition form.
 
 pub mod accept;
+pub mod discovery;
 pub mod jsonpath;
 pub mod kinds;
+pub mod openapi;
 pub mod selector;
 pub mod status;
 pub mod table;
+
+#[cfg(test)]
+mod sample;
