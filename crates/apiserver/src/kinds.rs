@@ -1,6 +1,10 @@
 //! What the server serves: one [`Kind`] for each group, version and resource.
 
+use std::sync::Arc;
+
 use serde_json::Value;
+
+use crate::schema::Schema;
 
 /// One served kind in one version. Made from a CustomResourceDefinition document: our own kinds
 /// and the core kinds come in that form too, so that there is one mechanism.
@@ -18,11 +22,18 @@ pub struct Kind {
     pub scope: Scope,
     /// OpenAPI v3 schema of the whole object, `metadata` filled in.
     pub schema: Value,
+    /// The same, compiled once: for validation, defaulting, pruning and server-side apply.
+    pub compiled: Arc<Schema>,
     pub status_subresource: bool,
     pub scale: Option<Scale>,
     pub columns: Vec<Column>,
     /// Field paths such as `spec.site` that field selectors may name, beside name and namespace.
     pub selectable_fields: Vec<String>,
+    /// The version in which objects of this resource are stored. All versions share one schema
+    /// family and convert by their `apiVersion` alone (strategy `None`).
+    pub storage_version: String,
+    /// The sentence of the Warning header for a version marked `deprecated`.
+    pub deprecation: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,5 +60,16 @@ pub struct Column {
     pub description: String,
     /// 0 is always shown, more only with `-o wide`.
     pub priority: i32,
+    /// What the cell shows. A JSONPath as kubectl writes it (`.spec.replicas`,
+    /// `.status.conditions[?(@.type=="Ready")].status`), or, in the documents of the core kinds
+    /// only, one of three forms for what a path cannot say:
+    ///
+    /// - `count(.data)`: the number of entries of an object or a list; 0 when it is absent;
+    /// - `age(.lastTimestamp, .eventTime)`: the time since the first of the paths that is set, as
+    ///   kubectl shows an age (`5m`, `3d`); `<unknown>` when none is;
+    /// - `join(.involvedObject.kind, /, .involvedObject.name)`: the values of the arguments that
+    ///   begin with a dot, the others as they stand, put together without spaces.
+    ///
+    /// Arguments are separated by a comma and any spaces.
     pub json_path: String,
 }

@@ -9,6 +9,11 @@ pub mod jsonpath;
 pub mod kinds;
 pub mod openapi;
 pub mod selector;
+pub mod builtin;
+pub mod crd;
+pub mod decode;
+pub mod kinds;
+pub mod schema;
 pub mod status;
 pub mod table;
 
