@@ -1,0 +1,252 @@
+//! From the bytes of a request or a file to a value, within bounds.
+//!
+//! The handlers call [`json`] for bodies and [`yaml`] for apply patches; whoever reads files calls
+//! [`yaml_documents`]. JSON is read strictly: a key that is there twice is found and told with its
+//! path, and the handler decides by `fieldValidation` whether that is an error or a warning.
+
+use std::cell::RefCell;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+use serde_saphyr::options::DuplicateKeyPolicy;
+
+use crate::schema::{Findings, Path};
+use crate::status::{Invalid, Problem};
+
+/// The JSON parser itself gives up at 128; everything that walks a value does so by recursion.
+pub const DEPTH_MAX: usize = 100;
+
+/// A body of a few megabytes can hold a node in two bytes; in memory each takes dozens.
+pub const NODES_MAX: usize = 500_000;
+
+/// Documents in one file.
+const DOCUMENTS_MAX: usize = 10_000;
+
+/// What a body says.
+#[derive(Clone, Debug)]
+pub struct Decoded {
+    pub value: Value,
+    /// Keys that are there more than once; the last one counts.
+    pub duplicates: Vec<Invalid>,
+}
+
+/// Why the bytes could not be read. Lines and columns begin at 1; 0 is "not known".
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line} column {column}: {message}")]
+pub struct DecodeError {
+    pub line: usize,
+    pub column: usize,
+    pub message: String,
+}
+
+/// Reads one JSON value that fills the whole of `bytes`.
+pub fn json(bytes: &[u8]) -> Result<Decoded, DecodeError> {
+    let seen = RefCell::new(Seen { nodes: 0, duplicates: Findings::new() });
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let value = Node { path: &Path::ROOT, depth: 0, seen: &seen }
+        .deserialize(&mut deserializer)
+        .and_then(|value| deserializer.end().map(|()| value))
+        .map_err(|error| json_error(&error))?;
+    Ok(Decoded { value, duplicates: seen.into_inner().duplicates.into_vec() })
+}
+
+/// Reads one YAML document. What looks like JSON is read as JSON first: clients send apply
+/// patches so, and it is faster.
+pub fn yaml(bytes: &[u8]) -> Result<Decoded, DecodeError> {
+    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+    if first == Some(&b'{')
+        && let Ok(decoded) = json(bytes)
+    {
+        return Ok(decoded);
+    }
+    let mut documents = yaml_documents(text(bytes)?)?;
+    match (documents.pop(), documents.len()) {
+        (Some(value), 0) => Ok(Decoded { value, duplicates: Vec::new() }),
+        (None, _) => Err(without_place("the document is empty".to_owned())),
+        (Some(_), more) => {
+            Err(without_place(format!("expected one document, found {}", more + 1)))
+        }
+    }
+}
+
+/// Reads all documents of a YAML file, leaving out empty ones. A key that is there twice is an
+/// error here. Aliases are bounded, so that a small file cannot become a large value.
+pub fn yaml_documents(text: &str) -> Result<Vec<Value>, DecodeError> {
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_documents: DOCUMENTS_MAX,
+            max_depth: DEPTH_MAX,
+            max_nodes: NODES_MAX,
+            max_events: 4 * NODES_MAX,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: NODES_MAX,
+            max_replay_stack_depth: 16,
+        },
+        duplicate_keys: DuplicateKeyPolicy::Error,
+        // Norway is not false.
+        strict_booleans: true,
+        with_snippet: false,
+    };
+    let bounded: Vec<Bounded> = serde_saphyr::from_multiple_with_options(text, options)
+        .map_err(|error| yaml_error(&error))?;
+    Ok(bounded.into_iter().map(|Bounded(value)| value).collect())
+}
+
+fn text(bytes: &[u8]) -> Result<&str, DecodeError> {
+    std::str::from_utf8(bytes).map_err(|error| {
+        without_place(format!("the text is not UTF-8 from byte {} on", error.valid_up_to()))
+    })
+}
+
+fn without_place(message: String) -> DecodeError {
+    DecodeError { line: 0, column: 0, message }
+}
+
+fn json_error(error: &serde_json::Error) -> DecodeError {
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let message = text.strip_suffix(&place).unwrap_or(&text).to_owned();
+    DecodeError { line: error.line(), column: error.column(), message }
+}
+
+fn yaml_error(error: &serde_saphyr::Error) -> DecodeError {
+    let place = |number: u64| usize::try_from(number).unwrap_or(0);
+    let (line, column) = match error.location() {
+        Some(location) => (place(location.line()), place(location.column())),
+        None => (0, 0),
+    };
+    DecodeError { line, column, message: error.without_snippet().to_string() }
+}
+
+/// What was met so far, over all the nodes of a body.
+struct Seen {
+    nodes: usize,
+    duplicates: Findings,
+}
+
+/// A value of a YAML document, bounded like a JSON one: the parser counts what it reads, and this
+/// counts what aliases and merge keys make of it.
+struct Bounded(Value);
+
+impl<'de> serde::Deserialize<'de> for Bounded {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Bounded, D::Error> {
+        let seen = RefCell::new(Seen { nodes: 0, duplicates: Findings::new() });
+        Node { path: &Path::ROOT, depth: 0, seen: &seen }.deserialize(deserializer).map(Bounded)
+    }
+}
+
+/// Reads one node, with its place and the counts.
+#[derive(Clone, Copy)]
+struct Node<'a> {
+    path: &'a Path<'a>,
+    depth: usize,
+    seen: &'a RefCell<Seen>,
+}
+
+impl<'a> Node<'a> {
+    fn below(self, path: &'a Path<'a>) -> Node<'a> {
+        Node { path, depth: self.depth + 1, seen: self.seen }
+    }
+
+    fn deeper<E: serde::de::Error>(self) -> Result<(), E> {
+        match self.depth < DEPTH_MAX {
+            true => Ok(()),
+            false => Err(E::custom(format_args!("nested deeper than {DEPTH_MAX} levels"))),
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Node<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        let nodes = {
+            let mut seen = self.seen.borrow_mut();
+            seen.nodes += 1;
+            seen.nodes
+        };
+        if nodes > NODES_MAX {
+            return Err(D::Error::custom(format_args!("more than {NODES_MAX} values")));
+        }
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Node<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+
+    fn visit_bool<E>(self, flag: bool) -> Result<Value, E> {
+        Ok(Value::Bool(flag))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Value, E> {
+        Ok(Value::from(number))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Value, E> {
+        Ok(Value::from(number))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Value, E> {
+        match Number::from_f64(number) {
+            Some(number) => Ok(Value::Number(number)),
+            None => Err(E::custom("infinity and NaN are not numbers here")),
+        }
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        Ok(Value::String(text.to_owned()))
+    }
+
+    fn visit_string<E>(self, text: String) -> Result<Value, E> {
+        Ok(Value::String(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        self.deeper()?;
+        let mut items = Vec::new();
+        loop {
+            let path = self.path.index(items.len());
+            match access.next_element_seed(self.below(&path))? {
+                Some(item) => items.push(item),
+                None => return Ok(Value::Array(items)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        self.deeper()?;
+        let mut object = Map::new();
+        while let Some(key) = access.next_key::<String>()? {
+            let path = self.path.field(&key);
+            let value = access.next_value_seed(self.below(&path))?;
+            if object.contains_key(&key) {
+                let message = "the field is there more than once; the last one counts";
+                self.seen.borrow_mut().duplicates.push(&path, Problem::Duplicate, message);
+            }
+            object.insert(key, value);
+        }
+        Ok(Value::Object(object))
+    }
+}
+
+#[cfg(test)]
+mod tests;
