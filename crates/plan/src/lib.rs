@@ -1,1 +1,10 @@
-//! See the crate description; filled in by the commits that follow.
+//! One module a loop: what was observed, what is wanted and the time become actions with reasons.
+//!
+//! Nothing here does anything. `tombolo-controller` looks, calls a function of this crate, and
+//! carries out what it returns; the twin and the tests call the same functions with made-up
+//! worlds. Start reading at [`leases`], the first and smallest loop.
+
+pub mod leases;
+mod monotonic;
+
+pub use monotonic::Monotonic;

@@ -1,0 +1,353 @@
+//! Who is alive: a Site or Node whose Lease is no longer renewed becomes NotReady, and Ready again
+//! with the next renewal. Called by `tombolo_controller::leases`; start reading at [`plan`].
+//!
+//! The times written inside a Lease are never read, because they come from another machine's
+//! clock. All that counts is whether the Lease has changed since the last look, and for how long
+//! by our own [`Monotonic`] clock it has not. So a clock that is set forward, back, or to 1970, here
+//! or there, changes nothing; and a process that has just started knows nothing and waits for one
+//! full lease before it calls anyone silent.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use crate::Monotonic;
+
+/// How long a Lease lasts that does not say, and how long we wait for a first one.
+pub const LEASE_DURATION_DEFAULT: Duration = Duration::from_secs(40);
+
+/// A Lease that claims to last longer is taken at this: a typing error must not keep a dead machine
+/// Ready for a year.
+pub const LEASE_DURATION_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The loop looks at least this often, so that [`plan`] can tell a silent machine from a time in
+/// which nobody was listening.
+pub const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    Site,
+    Node,
+}
+
+/// A Site or Node by name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Subject {
+    pub kind: Kind,
+    pub name: String,
+}
+
+/// What was seen of one Site or Node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its Ready condition; `None` if it has none yet or it says Unknown.
+    pub ready: Option<bool>,
+    /// The Site that a Node belongs to.
+    pub site: Option<String>,
+    pub lease: Option<Lease>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Any text that differs after each renewal. It is compared and never read.
+    pub version: String,
+    /// `None` if the Lease does not say.
+    pub duration_seconds: Option<u32>,
+    pub holder: Holder,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Holder {
+    Named(String),
+    Unnamed,
+    /// The last holder has cleared the name: it left in good order and will not renew.
+    Released,
+}
+
+pub type Observed = BTreeMap<Subject, Member>;
+
+/// What one look leaves for the next. Lost with the process, and that is right: see the module.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    looked_at: Option<Monotonic>,
+    heard: BTreeMap<Subject, Heard>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Heard {
+    /// The Lease as it was at the last look that found one.
+    version: Option<String>,
+    /// When this version was first seen.
+    at: Monotonic,
+    duration: Duration,
+    /// Whether we saw the Lease change, and did not just find it there.
+    renewed: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// One for each Site or Node whose Ready condition has to change, Sites first, by name.
+    pub actions: Vec<Action>,
+    pub memory: Memory,
+    /// When to look again if nothing changes before.
+    pub wake_at: Monotonic,
+}
+
+/// Writes the Ready condition of `subject` and an Event that says the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Action {
+    pub subject: Subject,
+    pub why: Why,
+}
+
+/// Why a Ready condition changes. The reason decides the condition, so that the two cannot differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    Heartbeat { holder: Option<String> },
+    HeartbeatLost { silent: Duration, duration: Duration },
+    NeverHeard,
+    Released,
+    NodesReady { ready: usize, all: usize },
+    NoNodeReady { all: usize },
+}
+
+/// Decides whose Ready condition changes. A Site with a Lease stands for itself; a Site without
+/// one is Ready while any of its Nodes is. Carrying out the actions and planning again at the same
+/// time gives no action.
+pub fn plan(observed: &Observed, memory: &Memory, now: Monotonic) -> Plan {
+    let unwatched = unwatched(memory.looked_at, now);
+    let heard: BTreeMap<Subject, Heard> = observed
+        .iter()
+        .map(|(subject, member)| {
+            let known = memory.heard.get(subject).map(|heard| heard.later(unwatched));
+            (subject.clone(), listen(known, member.lease.as_ref(), now))
+        })
+        .collect();
+
+    let own: BTreeMap<&Subject, Option<Why>> = observed
+        .iter()
+        .map(|(subject, member)| (subject, judge(&heard[subject], member, now)))
+        .collect();
+    let nodes = count_nodes(observed, &own);
+
+    let mut actions = Vec::new();
+    for (subject, member) in observed {
+        let verdict = match nodes_to_follow(subject, member, &nodes) {
+            Some(nodes) => nodes.judge(),
+            None => own[subject].clone(),
+        };
+        match verdict {
+            Some(why) if member.ready != Some(why.ready()) => {
+                actions.push(Action { subject: subject.clone(), why });
+            }
+            Some(_) | None => (),
+        }
+    }
+    let wake_at = heard
+        .values()
+        .map(|heard| heard.at + heard.duration)
+        .filter(|deadline| *deadline > now)
+        .fold(now + LOOK_EVERY, Monotonic::min);
+    Plan { actions, memory: Memory { looked_at: Some(now), heard }, wake_at }
+}
+
+/// For how long nobody looked, beyond what is usual. A process that was stopped, or cut off from its
+/// API, for two minutes has not heard anyone for two minutes: that time is not held against them.
+fn unwatched(looked_at: Option<Monotonic>, now: Monotonic) -> Duration {
+    match looked_at {
+        Some(looked_at) => now.since(looked_at).saturating_sub(LOOK_EVERY * 2),
+        None => Duration::ZERO,
+    }
+}
+
+fn listen(known: Option<Heard>, lease: Option<&Lease>, now: Monotonic) -> Heard {
+    match (known, lease) {
+        (None, None) => {
+            Heard { version: None, at: now, duration: LEASE_DURATION_DEFAULT, renewed: false }
+        }
+        (None, Some(lease)) => Heard {
+            version: Some(lease.version.clone()),
+            at: now,
+            duration: lease.duration(),
+            renewed: false,
+        },
+        (Some(heard), Some(lease)) if heard.version.as_ref() != Some(&lease.version) => Heard {
+            version: Some(lease.version.clone()),
+            at: now,
+            duration: lease.duration(),
+            renewed: true,
+        },
+        // A Lease that was deleted lasts as long as it would have: deleting is no sign of life,
+        // and no sign of death either.
+        (Some(heard), Some(_) | None) => heard,
+    }
+}
+
+/// What its own Lease says about `member`; `None` if it does not say yet.
+fn judge(heard: &Heard, member: &Member, now: Monotonic) -> Option<Why> {
+    let holder = member.lease.as_ref().map(|lease| &lease.holder);
+    if holder == Some(&Holder::Released) {
+        return Some(Why::Released);
+    }
+    let silent = now.since(heard.at);
+    if silent >= heard.duration {
+        return Some(match heard.version {
+            Some(_) => Why::HeartbeatLost { silent, duration: heard.duration },
+            None => Why::NeverHeard,
+        });
+    }
+    // A Lease that was there when we started may be an hour old. It keeps a Ready condition
+    // alive until it lapses, and begins one, but it does not overrule a NotReady.
+    let speaks = heard.version.is_some() && (heard.renewed || member.ready.is_none());
+    speaks.then(|| Why::Heartbeat {
+        holder: match holder {
+            Some(Holder::Named(name)) => Some(name.clone()),
+            Some(Holder::Unnamed | Holder::Released) | None => None,
+        },
+    })
+}
+
+/// The Nodes of one Site, counted by what they will be once this plan is carried out.
+#[derive(Clone, Copy, Default)]
+struct Nodes {
+    all: usize,
+    ready: usize,
+    undecided: usize,
+}
+
+impl Nodes {
+    fn judge(self) -> Option<Why> {
+        match self {
+            Nodes { ready: 1.., .. } => Some(Why::NodesReady { ready: self.ready, all: self.all }),
+            Nodes { undecided: 1.., .. } => None,
+            Nodes { all, .. } => Some(Why::NoNodeReady { all }),
+        }
+    }
+}
+
+fn count_nodes<'a>(
+    observed: &'a Observed,
+    own: &BTreeMap<&Subject, Option<Why>>,
+) -> BTreeMap<&'a str, Nodes> {
+    let mut sites: BTreeMap<&str, Nodes> = BTreeMap::new();
+    for (subject, member) in observed {
+        let (Kind::Node, Some(site)) = (subject.kind, &member.site) else { continue };
+        let nodes = sites.entry(site).or_default();
+        nodes.all += 1;
+        match own[subject].as_ref().map(Why::ready).or(member.ready) {
+            Some(true) => nodes.ready += 1,
+            Some(false) => (),
+            None => nodes.undecided += 1,
+        }
+    }
+    sites
+}
+
+fn nodes_to_follow(
+    subject: &Subject,
+    member: &Member,
+    nodes: &BTreeMap<&str, Nodes>,
+) -> Option<Nodes> {
+    match (subject.kind, &member.lease) {
+        (Kind::Site, None) => nodes.get(subject.name.as_str()).copied(),
+        (Kind::Site, Some(_)) | (Kind::Node, _) => None,
+    }
+}
+
+impl Heard {
+    fn later(&self, by: Duration) -> Heard {
+        Heard { at: self.at + by, ..self.clone() }
+    }
+}
+
+impl Lease {
+    fn duration(&self) -> Duration {
+        match self.duration_seconds {
+            Some(0) | None => LEASE_DURATION_DEFAULT,
+            Some(seconds) => Duration::from_secs(seconds.into()).min(LEASE_DURATION_MAX),
+        }
+    }
+}
+
+impl Why {
+    /// What the Ready condition becomes.
+    pub fn ready(&self) -> bool {
+        match self {
+            Why::Heartbeat { .. } | Why::NodesReady { .. } => true,
+            Why::HeartbeatLost { .. }
+            | Why::NeverHeard
+            | Why::Released
+            | Why::NoNodeReady { .. } => false,
+        }
+    }
+
+    /// The `reason` of the condition: one word, for programs.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Why::Heartbeat { .. } => "Heartbeat",
+            Why::HeartbeatLost { .. } => "HeartbeatLost",
+            Why::NeverHeard => "NeverHeard",
+            Why::Released => "Released",
+            Why::NodesReady { .. } => "NodesReady",
+            Why::NoNodeReady { .. } => "NoNodeReady",
+        }
+    }
+}
+
+/// The `message` of the condition: a clause, for people.
+impl fmt::Display for Why {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Why::Heartbeat { holder: Some(holder) } => write!(out, "heartbeat from {holder}"),
+            Why::Heartbeat { holder: None } => write!(out, "heartbeat received"),
+            Why::HeartbeatLost { silent, duration } => write!(
+                out,
+                "no heartbeat for {} s, lease lasts {} s",
+                silent.as_secs(),
+                duration.as_secs()
+            ),
+            Why::NeverHeard => write!(out, "has never sent a heartbeat"),
+            Why::Released => write!(out, "has given up its lease, as at a shutdown"),
+            Why::NodesReady { ready, all } => write!(out, "{ready} of {all} nodes ready"),
+            Why::NoNodeReady { all } => write!(out, "none of its nodes is ready, of {all}"),
+        }
+    }
+}
+
+impl Kind {
+    /// The kind as the API spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Kind::Site => "Site",
+            Kind::Node => "Node",
+        }
+    }
+}
+
+impl Action {
+    /// The `reason` of the Event, such as `NodeNotReady`.
+    pub fn event_reason(&self) -> &'static str {
+        match (self.subject.kind, self.why.ready()) {
+            (Kind::Site, true) => "SiteReady",
+            (Kind::Site, false) => "SiteNotReady",
+            (Kind::Node, true) => "NodeReady",
+            (Kind::Node, false) => "NodeNotReady",
+        }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} {}", self.kind.as_str(), self.name)
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let becomes = if self.why.ready() { "Ready" } else { "NotReady" };
+        write!(out, "{} becomes {becomes}: {}", self.subject, self.why)
+    }
+}
+
+#[cfg(test)]
+mod tests;

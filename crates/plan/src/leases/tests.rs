@@ -1,0 +1,344 @@
+//! Tests of [`super::plan`], told as stories: what is seen at which second, and what happens.
+
+use expect_test::{Expect, expect};
+use proptest::prelude::*;
+
+use super::*;
+
+/// Tells a story and compares everything that the loop does in it.
+///
+/// `"10 node a@alps v2 /20"` says: from second 10 on, node `a` of site `alps` is seen with version
+/// 2 of a Lease of 20 s (40 if not said); `-` for the version: no Lease; `released`: given up.
+/// `ready` or `notready` at the end is a condition that was there before the story began. The loop
+/// looks at every line and whenever the plan asks to be woken; `"50 asleep"` keeps it from looking
+/// until then; `"50 restart"` makes it forget; `"50 end"` lets time pass until then.
+#[track_caller]
+fn check(story: &[&str], expect: Expect) {
+    let mut teller = Teller::default();
+    for line in story {
+        teller.tell(line);
+    }
+    expect.assert_eq(&teller.heard);
+}
+
+#[derive(Default)]
+struct Teller {
+    now: Monotonic,
+    wake_at: Monotonic,
+    observed: Observed,
+    memory: Memory,
+    heard: String,
+}
+
+impl Teller {
+    fn tell(&mut self, line: &str) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let until = at(words[0].parse().expect("a line starts with its second"));
+        if words[1] != "asleep" {
+            while self.wake_at < until {
+                self.now = self.wake_at.max(self.now);
+                self.look();
+            }
+        }
+        self.now = until;
+        match words[1] {
+            "asleep" | "end" => (),
+            "restart" => self.memory = Memory::default(),
+            _ => self.see(&words[1..]),
+        }
+        self.look();
+    }
+
+    fn see(&mut self, words: &[&str]) {
+        let (subject, mut member) = parse(words);
+        if let Some(before) = self.observed.get(&subject) {
+            member.ready = before.ready;
+        }
+        self.observed.insert(subject, member);
+    }
+
+    fn look(&mut self) {
+        let plan = plan(&self.observed, &self.memory, self.now);
+        assert!(plan.wake_at > self.now, "a plan that wakes at once would spin");
+        for action in &plan.actions {
+            let seconds = self.now.since_start().as_secs();
+            self.heard.push_str(&format!("{seconds}: {action} [{}]\n", action.why.reason()));
+        }
+        carry_out(&plan, &mut self.observed);
+        self.memory = plan.memory;
+        self.wake_at = plan.wake_at;
+    }
+}
+
+fn carry_out(plan: &Plan, observed: &mut Observed) {
+    for action in &plan.actions {
+        let member = observed.get_mut(&action.subject).expect("a plan is about what was seen");
+        member.ready = Some(action.why.ready());
+    }
+}
+
+fn parse(words: &[&str]) -> (Subject, Member) {
+    let kind = match words[0] {
+        "site" => Kind::Site,
+        "node" => Kind::Node,
+        other => panic!("{other} is neither site nor node"),
+    };
+    let (name, site) = match words[1].split_once('@') {
+        Some((name, site)) => (name, Some(site.to_owned())),
+        None => (words[1], None),
+    };
+    let seconds = words.iter().find_map(|word| word.strip_prefix('/'));
+    let lease = match words[2] {
+        "-" => None,
+        version => Some(Lease {
+            version: version.to_owned(),
+            duration_seconds: seconds.map(|seconds| seconds.parse().expect("seconds")),
+            holder: match version {
+                "released" => Holder::Released,
+                _ => Holder::Named(format!("agent-{name}")),
+            },
+        }),
+    };
+    let ready = match *words.last().expect("a line has words") {
+        "ready" => Some(true),
+        "notready" => Some(false),
+        _ => None,
+    };
+    (Subject { kind, name: name.to_owned() }, Member { ready, site, lease })
+}
+
+fn at(seconds: u64) -> Monotonic {
+    Monotonic::from_start(Duration::from_secs(seconds))
+}
+
+#[test]
+fn a_node_is_ready_while_its_lease_is_renewed_and_not_after() {
+    check(
+        &["0 node a v1", "30 node a v2", "60 node a v3", "200 end"],
+        expect![[r#"
+            0: Node a becomes Ready: heartbeat from agent-a [Heartbeat]
+            100: Node a becomes NotReady: no heartbeat for 40 s, lease lasts 40 s [HeartbeatLost]
+        "#]],
+    );
+}
+
+#[test]
+fn a_renewal_makes_it_ready_again() {
+    check(
+        &["0 node a v1 /10", "60 node a v2 /10", "65 end"],
+        expect![[r#"
+            0: Node a becomes Ready: heartbeat from agent-a [Heartbeat]
+            10: Node a becomes NotReady: no heartbeat for 10 s, lease lasts 10 s [HeartbeatLost]
+            60: Node a becomes Ready: heartbeat from agent-a [Heartbeat]
+        "#]],
+    );
+}
+
+#[test]
+fn a_lease_of_no_length_or_of_years_is_taken_at_a_sane_one() {
+    check(
+        &["0 node long v1 /4294967295", "0 node none v1 /0", "90000 end"],
+        expect![[r#"
+            0: Node long becomes Ready: heartbeat from agent-long [Heartbeat]
+            0: Node none becomes Ready: heartbeat from agent-none [Heartbeat]
+            40: Node none becomes NotReady: no heartbeat for 40 s, lease lasts 40 s [HeartbeatLost]
+            86400: Node long becomes NotReady: no heartbeat for 86400 s, lease lasts 86400 s [HeartbeatLost]
+        "#]],
+    );
+}
+
+#[test]
+fn a_node_that_never_had_a_lease_is_given_one_lease_of_time() {
+    check(
+        &["0 node a -", "39 end", "100 end"],
+        expect![[r#"
+            40: Node a becomes NotReady: has never sent a heartbeat [NeverHeard]
+        "#]],
+    );
+    check(
+        &["0 node a -", "30 node a v1", "60 end"],
+        expect![[r#"
+            30: Node a becomes Ready: heartbeat from agent-a [Heartbeat]
+        "#]],
+    );
+}
+
+#[test]
+fn after_a_restart_everyone_has_a_full_lease_of_grace() {
+    check(
+        &["0 node a v1 ready", "35 restart", "74 end", "80 end"],
+        expect![[r#"
+            75: Node a becomes NotReady: no heartbeat for 40 s, lease lasts 40 s [HeartbeatLost]
+        "#]],
+    );
+}
+
+#[test]
+fn a_lease_found_at_the_start_does_not_overrule_a_not_ready() {
+    check(
+        &["0 node a v1 notready", "30 node a v2"],
+        expect![[r#"
+            30: Node a becomes Ready: heartbeat from agent-a [Heartbeat]
+        "#]],
+    );
+    check(&["0 node a v1 notready", "90 end"], expect![[""]]);
+}
+
+#[test]
+fn time_in_which_nobody_looked_is_not_held_against_anyone() {
+    // Two minutes stopped: only the ten seconds that a look may usually take count.
+    check(
+        &["0 node a v1", "120 asleep", "140 node a v2"],
+        expect![[r#"
+            0: Node a becomes Ready: heartbeat from agent-a [Heartbeat]
+        "#]],
+    );
+    check(
+        &["0 node a v1", "120 asleep", "200 end"],
+        expect![[r#"
+            0: Node a becomes Ready: heartbeat from agent-a [Heartbeat]
+            150: Node a becomes NotReady: no heartbeat for 40 s, lease lasts 40 s [HeartbeatLost]
+        "#]],
+    );
+}
+
+#[test]
+fn giving_up_the_lease_counts_at_once() {
+    check(
+        &["0 node a v1", "7 node a released", "90 node a v3"],
+        expect![[r#"
+            0: Node a becomes Ready: heartbeat from agent-a [Heartbeat]
+            7: Node a becomes NotReady: has given up its lease, as at a shutdown [Released]
+            90: Node a becomes Ready: heartbeat from agent-a [Heartbeat]
+        "#]],
+    );
+}
+
+#[test]
+fn a_deleted_lease_lasts_as_long_as_it_would_have() {
+    check(
+        &["0 node a v1 /20", "10 node a -", "30 end"],
+        expect![[r#"
+            0: Node a becomes Ready: heartbeat from agent-a [Heartbeat]
+            20: Node a becomes NotReady: no heartbeat for 20 s, lease lasts 20 s [HeartbeatLost]
+        "#]],
+    );
+}
+
+#[test]
+fn a_site_with_a_lease_stands_for_itself() {
+    check(
+        &["0 site alps v1 /90", "0 node a@alps v1 /10", "50 end"],
+        expect![[r#"
+            0: Site alps becomes Ready: heartbeat from agent-alps [Heartbeat]
+            0: Node a becomes Ready: heartbeat from agent-a [Heartbeat]
+            10: Node a becomes NotReady: no heartbeat for 10 s, lease lasts 10 s [HeartbeatLost]
+        "#]],
+    );
+}
+
+#[test]
+fn a_site_without_a_lease_follows_its_nodes() {
+    check(
+        &[
+            "0 node a@alps v1 /20",
+            "0 node b@alps v1",
+            "0 node c@coast v1",
+            "0 site alps -",
+            "70 end",
+            "80 node b@alps v2",
+        ],
+        expect![[r#"
+            0: Node a becomes Ready: heartbeat from agent-a [Heartbeat]
+            0: Node b becomes Ready: heartbeat from agent-b [Heartbeat]
+            0: Node c becomes Ready: heartbeat from agent-c [Heartbeat]
+            0: Site alps becomes Ready: 2 of 2 nodes ready [NodesReady]
+            20: Node a becomes NotReady: no heartbeat for 20 s, lease lasts 20 s [HeartbeatLost]
+            40: Site alps becomes NotReady: none of its nodes is ready, of 2 [NoNodeReady]
+            40: Node b becomes NotReady: no heartbeat for 40 s, lease lasts 40 s [HeartbeatLost]
+            40: Node c becomes NotReady: no heartbeat for 40 s, lease lasts 40 s [HeartbeatLost]
+            80: Site alps becomes Ready: 1 of 2 nodes ready [NodesReady]
+            80: Node b becomes Ready: heartbeat from agent-b [Heartbeat]
+        "#]],
+    );
+}
+
+#[test]
+fn a_site_waits_for_nodes_that_are_not_judged_yet() {
+    check(
+        &["0 node a@alps -", "0 site alps -", "60 end"],
+        expect![[r#"
+            40: Site alps becomes NotReady: none of its nodes is ready, of 1 [NoNodeReady]
+            40: Node a becomes NotReady: has never sent a heartbeat [NeverHeard]
+        "#]],
+    );
+}
+
+#[test]
+fn whoever_is_gone_is_forgotten() {
+    let mut observed = Observed::from([parse(&["node", "a", "v1"])]);
+    let first = plan(&observed, &Memory::default(), at(0));
+    observed.clear();
+    let second = plan(&observed, &first.memory, at(1));
+    assert_eq!(second.memory.heard, BTreeMap::new());
+}
+
+/// One look of a made-up loop: how long after the last one, and what each of six members shows.
+fn looks() -> impl Strategy<Value = Vec<(u64, Vec<(u8, Option<u32>)>)>> {
+    let member = (0_u8..6, prop_oneof![Just(None), (0_u32..60).prop_map(Some)]);
+    prop::collection::vec((0_u64..90, prop::collection::vec(member, 6)), 1..30)
+}
+
+/// Members 0 to 2 are sites, 3 to 5 their nodes; version 0 is no Lease, 1 a given up one.
+fn world(members: &[(u8, Option<u32>)], before: &Observed) -> Observed {
+    members
+        .iter()
+        .enumerate()
+        .map(|(index, (version, duration_seconds))| {
+            let (kind, site) = match index {
+                0..=2 => (Kind::Site, None),
+                _ => (Kind::Node, Some((index - 3).to_string())),
+            };
+            let subject = Subject { kind, name: (index % 3).to_string() };
+            let lease = (*version > 0).then(|| Lease {
+                version: version.to_string(),
+                duration_seconds: *duration_seconds,
+                holder: if *version == 1 { Holder::Released } else { Holder::Unnamed },
+            });
+            let ready = before.get(&subject).and_then(|member| member.ready);
+            (subject, Member { ready, site, lease })
+        })
+        .collect()
+}
+
+proptest! {
+    #[test]
+    fn planning_again_after_carrying_out_yields_nothing(looks in looks()) {
+        let (mut now, mut memory, mut observed) = (at(0), Memory::default(), Observed::new());
+        for (pause, members) in looks {
+            now = now + Duration::from_secs(pause);
+            observed = world(&members, &observed);
+            let first = plan(&observed, &memory, now);
+            carry_out(&first, &mut observed);
+            let second = plan(&observed, &first.memory, now);
+            prop_assert_eq!(&second.actions, &vec![]);
+            prop_assert_eq!(&second.memory, &first.memory);
+            prop_assert!(second.wake_at > now);
+            memory = first.memory;
+        }
+    }
+
+    #[test]
+    fn whoever_renews_in_time_is_never_called_silent(
+        pauses in prop::collection::vec(0_u64..40, 1..60),
+    ) {
+        let mut teller = Teller::default();
+        let mut second = 0;
+        for (version, pause) in pauses.iter().enumerate() {
+            second += pause;
+            teller.tell(&format!("{second} node a v{version}"));
+        }
+        prop_assert_eq!(teller.heard, "0: Node a becomes Ready: heartbeat from agent-a [Heartbeat]\n"
+            .replacen('0', &pauses[0].to_string(), 1));
+    }
+}
