@@ -283,14 +283,17 @@ fn whoever_is_gone_is_forgotten() {
     assert_eq!(second.memory.heard, BTreeMap::new());
 }
 
-/// One look of a made-up loop: how long after the last one, and what each of six members shows.
-fn looks() -> impl Strategy<Value = Vec<(u64, Vec<(u8, Option<u32>)>)>> {
+/// The version of a Lease and the seconds that it lasts.
+type Shown = (u8, Option<u32>);
+
+/// Looks of a made-up loop: how long after the last one, and what each of six members shows.
+fn looks() -> impl Strategy<Value = Vec<(u64, Vec<Shown>)>> {
     let member = (0_u8..6, prop_oneof![Just(None), (0_u32..60).prop_map(Some)]);
     prop::collection::vec((0_u64..90, prop::collection::vec(member, 6)), 1..30)
 }
 
 /// Members 0 to 2 are sites, 3 to 5 their nodes; version 0 is no Lease, 1 a given up one.
-fn world(members: &[(u8, Option<u32>)], before: &Observed) -> Observed {
+fn world(members: &[Shown], before: &Observed) -> Observed {
     members
         .iter()
         .enumerate()

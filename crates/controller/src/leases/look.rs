@@ -1,0 +1,218 @@
+//! What the loop sees: Sites, Nodes and their Leases, kept current by three watches.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::stream::{BoxStream, SelectAll, StreamExt};
+use k8s_openapi::api::coordination::v1 as coordination;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
+use kube::runtime::WatchStreamExt;
+use kube::runtime::reflector::store::{Store, Writer};
+use kube::runtime::watcher::{self, watcher};
+use kube::{Client, ResourceExt};
+
+use tombolo_plan::leases::{Holder, Kind, Lease, Member, Observed, Subject};
+
+use super::Error;
+
+/// Where the Leases of Sites and Nodes are kept.
+pub(super) const LEASE_NAMESPACE: &str = "tombolo-system";
+
+/// One look.
+pub(super) struct Look {
+    pub(super) observed: Observed,
+    pub(super) origins: BTreeMap<Subject, Origin>,
+}
+
+/// What acting on an object needs to know of it: the action is for exactly this state.
+pub(super) struct Origin {
+    pub(super) uid: String,
+    pub(super) resource_version: String,
+    pub(super) conditions: Vec<Condition>,
+}
+
+pub(super) struct World {
+    sites: Store<DynamicObject>,
+    nodes: Store<DynamicObject>,
+    leases: Store<coordination::Lease>,
+    lease_api: Api<coordination::Lease>,
+    seeing: BTreeMap<Watched, Seeing>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Watched {
+    Sites,
+    Nodes,
+    Leases,
+}
+
+const WATCHED: [Watched; 3] = [Watched::Sites, Watched::Nodes, Watched::Leases];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seeing {
+    /// The first list is not complete.
+    NotYet,
+    Current,
+    /// The watch has failed and has shown nothing since: what it showed before may be old.
+    Stale,
+}
+
+/// That something was seen, or could not be.
+pub(super) struct Change {
+    watched: Watched,
+    event: Result<Progress, watcher::Error>,
+}
+
+enum Progress {
+    Listing,
+    Changed,
+}
+
+impl World {
+    /// Starts the watches. The stream must be polled for the world to stay current; each change
+    /// goes to [`World::note`].
+    pub(super) fn watch(client: &Client) -> (World, SelectAll<BoxStream<'static, Change>>) {
+        let lease_api = Api::namespaced(client.clone(), LEASE_NAMESPACE);
+        let (sites, site_changes) =
+            mirror(Api::all_with(client.clone(), &resource(Kind::Site)), resource(Kind::Site));
+        let (nodes, node_changes) =
+            mirror(Api::all_with(client.clone(), &resource(Kind::Node)), resource(Kind::Node));
+        let (leases, lease_changes) = mirror(lease_api.clone(), ());
+        let changes = futures::stream::select_all([
+            site_changes.map(|event| Change { watched: Watched::Sites, event }).boxed(),
+            node_changes.map(|event| Change { watched: Watched::Nodes, event }).boxed(),
+            lease_changes.map(|event| Change { watched: Watched::Leases, event }).boxed(),
+        ]);
+        let seeing = WATCHED.map(|watched| (watched, Seeing::NotYet)).into();
+        (World { sites, nodes, leases, lease_api, seeing }, changes)
+    }
+
+    pub(super) fn note(&mut self, change: Change) {
+        let seeing = match (change.event, self.seeing[&change.watched]) {
+            (Ok(Progress::Changed), _) => Seeing::Current,
+            (Ok(Progress::Listing), before) => before,
+            (Err(error), before) => {
+                tracing::warn!(watched = ?change.watched, %error, "a watch failed; it starts again");
+                match before {
+                    Seeing::NotYet => Seeing::NotYet,
+                    Seeing::Current | Seeing::Stale => Seeing::Stale,
+                }
+            }
+        };
+        self.seeing.insert(change.watched, seeing);
+    }
+
+    /// `None` until everything has been listed once: half a world would look like a silent one.
+    pub(super) async fn look(&self) -> Result<Option<Look>, Error> {
+        if self.seeing.values().any(|seeing| *seeing == Seeing::NotYet) {
+            return Ok(None);
+        }
+        // Old Sites and Nodes do no harm, because every write names the state it was decided on.
+        // An old Lease would make a living machine look silent, so it is read afresh.
+        let leases = match self.seeing[&Watched::Leases] {
+            Seeing::Stale => self.list_leases().await?,
+            Seeing::NotYet | Seeing::Current => self.leases.state(),
+        };
+        let mut leases: BTreeMap<String, Lease> =
+            leases.iter().map(|lease| (lease.name_any(), read_lease(lease))).collect();
+
+        let mut look = Look { observed: Observed::new(), origins: BTreeMap::new() };
+        for (kind, store) in [(Kind::Site, &self.sites), (Kind::Node, &self.nodes)] {
+            for object in store.state() {
+                let subject = Subject { kind, name: object.name_any() };
+                let origin = read_origin(&object);
+                let lease = leases.remove(&lease_name(&subject));
+                look.observed.insert(subject.clone(), read_member(&object, &origin, lease));
+                look.origins.insert(subject, origin);
+            }
+        }
+        Ok(Some(look))
+    }
+
+    async fn list_leases(&self) -> Result<Vec<Arc<coordination::Lease>>, Error> {
+        let list = self.lease_api.list(&ListParams::default()).await.map_err(Error::Look)?;
+        Ok(list.items.into_iter().map(Arc::new).collect())
+    }
+}
+
+pub(super) fn resource(kind: Kind) -> ApiResource {
+    let plural = match kind {
+        Kind::Site => "sites",
+        Kind::Node => "nodes",
+    };
+    let kind = GroupVersionKind::gvk("tombolo.dev", "v1alpha1", kind.as_str());
+    ApiResource::from_gvk_with_plural(&kind, plural)
+}
+
+fn lease_name(subject: &Subject) -> String {
+    match subject.kind {
+        Kind::Site => format!("site-{}", subject.name),
+        Kind::Node => format!("node-{}", subject.name),
+    }
+}
+
+fn mirror<K>(
+    api: Api<K>,
+    dynamic_type: K::DynamicType,
+) -> (Store<K>, impl futures::Stream<Item = Result<Progress, watcher::Error>>)
+where
+    K: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + Sync,
+    K: 'static,
+    K::DynamicType: Eq + std::hash::Hash + Clone + Send + Sync,
+{
+    let writer = Writer::new(dynamic_type);
+    let store = writer.as_reader();
+    let events = watcher(api, watcher::Config::default())
+        .default_backoff()
+        // Half the size of an object, and nobody here reads it.
+        .modify(|object| object.managed_fields_mut().clear())
+        .reflect(writer);
+    let progress = events.map(|event| {
+        event.map(|event| match event {
+            watcher::Event::Init | watcher::Event::InitApply(_) => Progress::Listing,
+            watcher::Event::InitDone | watcher::Event::Apply(_) | watcher::Event::Delete(_) => {
+                Progress::Changed
+            }
+        })
+    });
+    (store, progress)
+}
+
+fn read_origin(object: &DynamicObject) -> Origin {
+    let conditions = &object.data["status"]["conditions"];
+    Origin {
+        uid: object.uid().unwrap_or_default(),
+        resource_version: object.resource_version().unwrap_or_default(),
+        // Conditions that do not read as such are nobody's; the API's schema lets none in.
+        conditions: serde_json::from_value(conditions.clone()).unwrap_or_default(),
+    }
+}
+
+fn read_member(object: &DynamicObject, origin: &Origin, lease: Option<Lease>) -> Member {
+    let ready = origin.conditions.iter().find(|condition| condition.type_ == "Ready");
+    Member {
+        ready: ready.and_then(|ready| match ready.status.as_str() {
+            "True" => Some(true),
+            "False" => Some(false),
+            _ => None,
+        }),
+        site: object.data["spec"]["site"].as_str().map(str::to_owned),
+        lease,
+    }
+}
+
+fn read_lease(lease: &coordination::Lease) -> Lease {
+    let spec = lease.spec.clone().unwrap_or_default();
+    let renewed = spec.renew_time.map(|time| time.0.to_string()).unwrap_or_default();
+    Lease {
+        // The resourceVersion alone would do, were there no API that keeps it on a restore.
+        version: format!("{} {renewed}", lease.resource_version().unwrap_or_default()),
+        duration_seconds: spec.lease_duration_seconds.and_then(|seconds| seconds.try_into().ok()),
+        holder: match spec.holder_identity.as_deref() {
+            Some("") => Holder::Released,
+            Some(name) => Holder::Named(name.to_owned()),
+            None => Holder::Unnamed,
+        },
+    }
+}
