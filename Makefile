@@ -1,0 +1,31 @@
+# The way in. `make` alone lists what there is.
+
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+TOMBOLO := $(TARGET)/release/tombolo
+
+.DEFAULT_GOAL := help
+.PHONY: help up build test lint bench fuzz docs
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 8
+
+up: build ## build Tombolo and start it here; it prints its address and what to try
+	@exec $(TOMBOLO) up
+
+build: ## the release binary
+	cargo build --release --locked --package tombolo-cli
+
+test: ## install what the tests need, run everything, list what was skipped
+	@scripts/test.sh
+
+lint: ## formatting, tidy and clippy
+	cargo xtask lint
+
+bench: build ## the benchmarks, one JSON line each
+	@for name in store watch api; do $(TOMBOLO) bench $$name || exit 1; done
+
+fuzz: ## every parser that reads from outside, SECONDS_EACH (30)
+	@scripts/fuzz.sh
+
+docs: ## the documentation of the crates, under target/doc
+	cargo doc --workspace --no-deps --locked

@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# Installs what the tests use beside Rust, as far as this machine allows: kubectl, strace, etcd,
+# iproute2 and the Python client of Kubernetes. What cannot be had is named and does no harm: the
+# tests that need it skip themselves and say so.
+set -uo pipefail
+
+cache="${XDG_CACHE_HOME:-$HOME/.cache}/tombolo"
+mkdir -p "$cache/bin"
+export PATH="$cache/bin:$PATH"
+
+# The oldest kubectl that reads OpenAPI v3 everywhere; older ones want v2 as protobuf.
+kubectl_minor_min=29
+# What is built where there is Go and no package; its modules are published as v0.x.
+kubectl_module=v0.33.5
+
+have() { command -v "$1" >/dev/null 2>&1; }
+missing() { echo "cannot install $1: $2" >&2; }
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"; elif have sudo; then sudo -n "$@"; else return 1; fi
+}
+
+apt_updated=no
+apt_install() {
+  have apt-get || return 1
+  if [ "$apt_updated" = no ]; then
+    apt_updated=yes
+    as_root apt-get update -qq >/dev/null 2>&1 || true
+  fi
+  as_root env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -qq --no-install-recommends "$@" >/dev/null 2>&1
+}
+
+install_packages() {
+  have strace || apt_install strace || missing strace "no package; the crash tests will be skipped"
+  have etcd || apt_install etcd-server || missing etcd "no package; there will be no comparison"
+  have ip || apt_install iproute2 || missing ip "no package"
+}
+
+kubectl_minor() {
+  kubectl version --client 2>/dev/null | sed -nE 's/^Client Version: v1\.([0-9]+).*/\1/p'
+}
+
+apt_kubectl_minor() {
+  apt-cache policy kubernetes-client 2>/dev/null | sed -nE 's/^ *Candidate: 1\.([0-9]+).*/\1/p'
+}
+
+# kubectl is published as a library with a command inside; this is the command around it.
+build_kubectl() {
+  have go || return 1
+  local folder
+  folder=$(mktemp -d)
+  cat >"$folder/main.go" <<'GO'
+package main
+
+import (
+	"os"
+
+	"k8s.io/component-base/cli"
+	"k8s.io/kubectl/pkg/cmd"
+)
+
+func main() { os.Exit(cli.Run(cmd.NewDefaultKubectlCommand())) }
+GO
+  (
+    cd "$folder" &&
+      go mod init kubectl &&
+      go get "k8s.io/kubectl@$kubectl_module" "k8s.io/component-base@$kubectl_module" &&
+      go mod tidy &&
+      go build -ldflags "-X k8s.io/component-base/version.gitVersion=${kubectl_module/v0/v1}" \
+        -o "$cache/bin/kubectl" .
+  ) >/dev/null 2>&1
+  local status=$?
+  rm -rf "$folder"
+  return "$status"
+}
+
+install_kubectl() {
+  local minor
+  minor=$(kubectl_minor)
+  [ "${minor:-0}" -ge "$kubectl_minor_min" ] && return
+  minor=$(apt_kubectl_minor)
+  if [ "${minor:-0}" -ge "$kubectl_minor_min" ] && apt_install kubernetes-client; then return; fi
+  build_kubectl && return
+  missing kubectl "no package from 1.$kubectl_minor_min on, and no Go to build it"
+}
+
+install_python_client() {
+  local python="$cache/venv/bin/python"
+  "$python" -c 'import kubernetes' 2>/dev/null && return
+  have python3 || apt_install python3 || { missing "the Python client" "no python3"; return; }
+  python3 -m venv "$cache/venv" >/dev/null 2>&1 ||
+    { apt_install python3-venv && python3 -m venv "$cache/venv" >/dev/null 2>&1; } ||
+    { missing "the Python client" "no venv module"; return; }
+  "$python" -m pip install --quiet 'kubernetes>=31,<40' >/dev/null 2>&1 ||
+    missing "the Python client" "pip cannot reach a package index"
+}
+
+install_packages
+install_kubectl
+install_python_client
+exit 0
