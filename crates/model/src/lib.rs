@@ -1,1 +1,40 @@
-//! See the crate description; filled in by the commits that follow.
+//! The words of Tombolo: its kinds, the quantities and names in them, what makes them valid, and
+//! their schemas. Everything else stands on this crate, so it knows no clock, no file, no network
+//! and no randomness; what depends on time takes the time as a value.
+//!
+//! Start with [`App`] and [`component::Component`]; [`validate`] says what is wrong with an
+//! object, [`schema::crds`] describes the kinds to an API server and [`schema::json_schema`] to
+//! an editor.
+
+pub mod app;
+pub mod assignment;
+pub mod characteristics;
+pub mod component;
+pub mod condition;
+pub mod invalid;
+pub mod jointoken;
+pub mod keys;
+pub mod link;
+mod named;
+pub mod names;
+pub mod needs;
+pub mod node;
+pub mod policy;
+pub mod quantity;
+pub mod run;
+pub mod schema;
+pub mod site;
+pub mod suggest;
+pub mod validate;
+
+pub use app::{App, AppPhase, AppSpec, AppStatus};
+pub use assignment::{Assignment, AssignmentSpec, AssignmentStatus};
+pub use condition::{Condition, ConditionStatus};
+pub use invalid::{Invalid, Problem};
+pub use jointoken::{JoinToken, JoinTokenSpec, JoinTokenStatus};
+pub use link::{Link, LinkSpec, LinkStatus};
+pub use node::{Node, NodeSpec, NodeStatus};
+pub use policy::{Policy, PolicySpec, PolicyStatus};
+pub use quantity::{Arch, BitRate, Bytes, Cpu, Duration, Level};
+pub use schema::{crds, json_schema, kind_names};
+pub use site::{Engine, Site, SiteSpec, SiteStatus};

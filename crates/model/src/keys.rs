@@ -1,0 +1,61 @@
+//! Fixed names that the parts of Tombolo agree on: labels, annotations, finalizers, leases.
+
+/// API group of the kinds of this crate.
+pub const GROUP: &str = "tombolo.dev";
+/// The one version of the group so far.
+pub const VERSION: &str = "v1alpha1";
+/// Group and version as objects carry them.
+pub const API_VERSION: &str = "tombolo.dev/v1alpha1";
+/// The category that `get tombolo` lists.
+pub const CATEGORY: &str = "tombolo";
+
+/// Where Leases and other objects of the system itself live.
+pub const SYSTEM_NAMESPACE: &str = "tombolo-system";
+/// The Lease of Node `n` is `node-n` in [`SYSTEM_NAMESPACE`].
+pub const NODE_LEASE_PREFIX: &str = "node-";
+/// The Lease of Site `s` is `site-s` in [`SYSTEM_NAMESPACE`].
+pub const SITE_LEASE_PREFIX: &str = "site-";
+
+/// On an Assignment: the App it belongs to.
+pub const LABEL_APP: &str = "tombolo.dev/app";
+/// On an Assignment: the component of the App.
+pub const LABEL_COMPONENT: &str = "tombolo.dev/component";
+/// On an Assignment: the number of the replica.
+pub const LABEL_REPLICA: &str = "tombolo.dev/replica";
+/// On a Node and an Assignment: the Site.
+pub const LABEL_SITE: &str = "tombolo.dev/site";
+/// On an Assignment: the Node.
+pub const LABEL_NODE: &str = "tombolo.dev/node";
+/// On a workload inside an engine: the Assignment (`namespace.name`) that wanted it.
+pub const LABEL_ASSIGNMENT: &str = "tombolo.dev/assignment";
+/// On everything that Tombolo made inside an engine.
+pub const LABEL_MANAGED: &str = "tombolo.dev/managed";
+
+/// On an App: the format it was read from (`icos`, `codeco`, …).
+pub const ANNOTATION_FORMAT: &str = "tombolo.dev/format";
+/// On an App: what its descriptor said and an App cannot carry.
+pub const ANNOTATION_NOTES: &str = "tombolo.dev/notes";
+
+/// Keeps an App until its Assignments are gone.
+pub const FINALIZER_APP: &str = "tombolo.dev/assignments";
+/// Keeps an Assignment until its agent has taken the workload down.
+pub const FINALIZER_ASSIGNMENT: &str = "tombolo.dev/undeploy";
+/// Keeps a Site until its Nodes are gone.
+pub const FINALIZER_SITE: &str = "tombolo.dev/nodes";
+/// Keeps a Node until nothing is assigned to it.
+pub const FINALIZER_NODE: &str = "tombolo.dev/drain";
+
+/// Taint that the controller puts on a Node whose Lease has lapsed.
+pub const TAINT_NOT_READY: &str = "tombolo.dev/not-ready";
+/// Taint that a drain puts on a Node.
+pub const TAINT_DRAIN: &str = "tombolo.dev/drain";
+
+/// The name of the Lease with which a Node says that it is alive.
+pub fn node_lease(node: &str) -> String {
+    format!("{NODE_LEASE_PREFIX}{node}")
+}
+
+/// The name of the Lease with which a Site says that it is alive.
+pub fn site_lease(site: &str) -> String {
+    format!("{SITE_LEASE_PREFIX}{site}")
+}

@@ -1,0 +1,167 @@
+//! The schemas of the kinds: for an API server ([`crds`]), for an editor ([`json_schema`]) and for
+//! our own checks ([`internal`]). All come from the Rust types and their comments.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps,
+};
+use kube::CustomResourceExt;
+use serde_json::{Map, Value, json};
+
+use crate::{App, Assignment, JoinToken, Link, Node, Policy, Site, keys};
+
+/// The kinds in the order in which people meet them.
+const KINDS: &[(&str, fn() -> CustomResourceDefinition)] = &[
+    ("App", App::crd),
+    ("Assignment", Assignment::crd),
+    ("Site", Site::crd),
+    ("Node", Node::crd),
+    ("Link", Link::crd),
+    ("Policy", Policy::crd),
+    ("JoinToken", JoinToken::crd),
+];
+
+/// Formats that a Kubernetes API server knows. The others are ours: they name the reader that
+/// [`crate::validate`] uses for a field, and stay at home.
+const KUBERNETES_FORMATS: &[&str] = &["int32", "int64", "double", "float", "date-time"];
+
+static INTERNAL: LazyLock<BTreeMap<&'static str, Value>> = LazyLock::new(|| {
+    let tidied = KINDS.iter().map(|(kind, crd)| {
+        let mut schema = schema_of(&crd());
+        for_each_node(&mut schema, &mut tidy);
+        (*kind, schema)
+    });
+    tidied.collect()
+});
+
+/// The kinds of this crate.
+pub fn kind_names() -> impl Iterator<Item = &'static str> {
+    KINDS.iter().map(|(kind, _)| *kind)
+}
+
+/// The CustomResourceDefinitions, fit for a real Kubernetes API server: structural schemas, status
+/// subresources, printer columns, selectable fields. Use these, not `App::crd()`: that one still
+/// has constructs in it that such a server does not take.
+pub fn crds() -> Vec<CustomResourceDefinition> {
+    KINDS.iter().map(|(kind, crd)| with_schema(crd(), kind)).collect()
+}
+
+/// The schema of a kind as our own checks use it: structural, every node with a description, and
+/// with our own formats (`cpu`, `label`, …) on the fields that need more than a schema can say.
+pub fn internal(kind: &str) -> Option<&'static Value> {
+    INTERNAL.get(kind)
+}
+
+/// A JSON Schema (draft 2020-12) of a kind for editors: unknown fields are errors, and every field
+/// has its description.
+pub fn json_schema(kind: &str) -> Option<Value> {
+    let mut schema = internal(kind)?.clone();
+    for_each_node(&mut schema, &mut for_editors);
+    let root = schema.as_object_mut()?;
+    root.insert("$schema".into(), "https://json-schema.org/draft/2020-12/schema".into());
+    root.insert("title".into(), kind.into());
+    root.insert("required".into(), json!(["apiVersion", "kind", "metadata", "spec"]));
+    let properties = root.get_mut("properties")?.as_object_mut()?;
+    properties.insert("apiVersion".into(), json!({"const": keys::API_VERSION}));
+    properties.insert("kind".into(), json!({"const": kind}));
+    let name = json!({"type": "string", "description": "Name of the object."});
+    let metadata = json!({"type": "object", "properties": {"name": name}});
+    properties.insert("metadata".into(), metadata);
+    Some(schema)
+}
+
+fn with_schema(mut crd: CustomResourceDefinition, kind: &str) -> CustomResourceDefinition {
+    let mut schema = INTERNAL[kind].clone();
+    for_each_node(&mut schema, &mut |node| {
+        let format = node.get("format").and_then(Value::as_str);
+        if format.is_some_and(|format| !KUBERNETES_FORMATS.contains(&format)) {
+            node.remove("format");
+        }
+    });
+    let props: JSONSchemaProps =
+        serde_json::from_value(schema).expect("it came from this very type");
+    for version in &mut crd.spec.versions {
+        if let Some(validation) = &mut version.schema {
+            validation.open_api_v3_schema = Some(props.clone());
+        }
+    }
+    crd
+}
+
+fn schema_of(crd: &CustomResourceDefinition) -> Value {
+    let schema = crd.spec.versions.iter().find_map(|version| version.schema.as_ref());
+    let props = schema.and_then(|schema| schema.open_api_v3_schema.as_ref());
+    serde_json::to_value(props).expect("a schema is plain data")
+}
+
+/// Calls `change` on every node of a schema, parents first, so that what a parent takes over from
+/// a child is seen as well.
+fn for_each_node(schema: &mut Value, change: &mut impl FnMut(&mut Map<String, Value>)) {
+    let Value::Object(node) = schema else { return };
+    change(node);
+    for (key, child) in node.iter_mut() {
+        match key.as_str() {
+            "items" | "additionalProperties" => for_each_node(child, change),
+            "properties" => {
+                let Value::Object(properties) = child else { continue };
+                for property in properties.values_mut() {
+                    for_each_node(property, change);
+                }
+            }
+            _ => (),
+        }
+    }
+}
+
+/// Takes out what the derive macros write and a structural schema must not have or we do not mean.
+fn tidy(node: &mut Map<String, Value>) {
+    take_over_optional(node);
+    // A field that may be left out need not accept `null` as well.
+    node.remove("nullable");
+    if node.get("default").is_some_and(Value::is_null) {
+        node.remove("default");
+    }
+    let format = node.get("format").and_then(Value::as_str);
+    if format.is_some_and(|format| format.starts_with("uint") || format == "int8") {
+        node.remove("format");
+    }
+    if let Some(Value::String(description)) = node.get_mut("description") {
+        *description = description.split_whitespace().collect::<Vec<_>>().join(" ");
+    }
+    // The root says in its description what its fields are; the one of `spec` is its type's.
+    if node.get("required").is_some_and(|required| required == &json!([])) {
+        node.remove("required");
+    }
+}
+
+/// `anyOf: [X, null]` is what an optional X without a type becomes; it is to be X.
+fn take_over_optional(node: &mut Map<String, Value>) {
+    let Some(Value::Array(choices)) = node.get("anyOf") else { return };
+    let meant: Vec<&Value> = choices.iter().filter(|choice| !is_null(choice)).collect();
+    let [Value::Object(meant)] = meant.as_slice() else { return };
+    let meant = meant.clone();
+    node.remove("anyOf");
+    for (key, value) in meant {
+        node.entry(key).or_insert(value);
+    }
+}
+
+fn is_null(schema: &Value) -> bool {
+    schema.get("enum") == Some(&json!([null])) || schema.get("type") == Some(&json!("null"))
+}
+
+fn for_editors(node: &mut Map<String, Value>) {
+    let open = node.remove("x-kubernetes-preserve-unknown-fields") == Some(Value::Bool(true));
+    node.retain(|key, _| !key.starts_with("x-kubernetes-"));
+    if open && !node.contains_key("type") {
+        node.insert("type".into(), json!(["number", "string"]));
+    }
+    if node.contains_key("properties") && !open {
+        node.insert("additionalProperties".into(), false.into());
+    }
+    if node.get("format").is_some_and(|format| format != "date-time") {
+        node.remove("format");
+    }
+}

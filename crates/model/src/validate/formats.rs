@@ -1,0 +1,136 @@
+//! What a field must be beyond its type, by the `format` that its schema gives it. One row a
+//! format; the schema walk in [`super::structure`] looks them up.
+
+use std::str::FromStr;
+
+use k8s_openapi::jiff::Timestamp;
+use serde_json::Value;
+
+use super::Findings;
+use super::structure::{describe, in_brackets, shown};
+use crate::invalid::Problem;
+use crate::names;
+use crate::quantity::{self, Arch, BitRate, Bytes, Cpu, Duration, Level};
+
+/// Checks a whole value, which may be a number or a string.
+pub(super) type Quantity = fn(&Value) -> Result<(), String>;
+/// Checks a value whose type is already right.
+pub(super) type Rule = fn(&Value, &str, &mut Findings);
+
+const QUANTITIES: &[(&str, Quantity)] = &[
+    ("cpu", reads_as::<Cpu>),
+    ("bytes", reads_as::<Bytes>),
+    ("duration", reads_as::<Duration>),
+    ("bitrate", reads_as::<BitRate>),
+    ("level", reads_as::<Level>),
+    ("arch", reads_as::<Arch>),
+    ("scalar", is_scalar),
+];
+
+const RULES: &[(&str, Rule)] = &[
+    ("label", |value, path, findings| text(value, path, findings, names::label)),
+    ("name", |value, path, findings| text(value, path, findings, names::subdomain)),
+    ("names", |value, path, findings| texts(value, path, findings, names::subdomain)),
+    ("key", |value, path, findings| text(value, path, findings, names::qualified)),
+    ("keys", |value, path, findings| texts(value, path, findings, names::qualified)),
+    ("key-map", |value, path, findings| map_keys(value, path, findings, names::qualified)),
+    ("label-value", |value, path, findings| text(value, path, findings, names::label_value)),
+    ("label-values", |value, path, findings| texts(value, path, findings, names::label_value)),
+    ("label-map", label_map),
+    ("env-map", |value, path, findings| {
+        map_keys(value, path, findings, names::environment_variable);
+    }),
+    ("path", |value, path, findings| text(value, path, findings, names::absolute_path)),
+    ("ports", ports),
+    ("url", |value, path, findings| text(value, path, findings, is_web_address)),
+    ("sha256", |value, path, findings| text(value, path, findings, is_sha256)),
+    ("date-time", |value, path, findings| text(value, path, findings, is_time)),
+];
+
+pub(super) fn quantity(format: &str) -> Option<Quantity> {
+    QUANTITIES.iter().find(|(name, _)| *name == format).map(|(_, quantity)| *quantity)
+}
+
+pub(super) fn rule(format: &str) -> Option<Rule> {
+    RULES.iter().find(|(name, _)| *name == format).map(|(_, rule)| *rule)
+}
+
+fn reads_as<Q: FromStr<Err = quantity::Error>>(value: &Value) -> Result<(), String> {
+    quantity::from_json::<Q>(value).map(|_| ()).map_err(|error| error.to_string())
+}
+
+fn is_scalar(value: &Value) -> Result<(), String> {
+    match value {
+        Value::String(_) | Value::Number(_) | Value::Bool(_) => Ok(()),
+        Value::Null | Value::Array(_) | Value::Object(_) => {
+            Err(format!("expected a number or a string, found {}", describe(value)))
+        }
+    }
+}
+
+fn text(value: &Value, path: &str, findings: &mut Findings, rule: fn(&str) -> Result<(), String>) {
+    if let Some(Err(message)) = value.as_str().map(rule) {
+        findings.add(path, Problem::Invalid, message);
+    }
+}
+
+fn texts(value: &Value, path: &str, findings: &mut Findings, rule: fn(&str) -> Result<(), String>) {
+    for (index, item) in value.as_array().into_iter().flatten().enumerate() {
+        text(item, &format!("{path}[{index}]"), findings, rule);
+    }
+}
+
+fn map_keys(
+    value: &Value,
+    path: &str,
+    findings: &mut Findings,
+    rule: fn(&str) -> Result<(), String>,
+) {
+    for key in value.as_object().into_iter().flat_map(|object| object.keys()) {
+        if let Err(message) = rule(key) {
+            findings.add(in_brackets(path, key), Problem::Invalid, message);
+        }
+    }
+}
+
+pub(super) fn label_map(value: &Value, path: &str, findings: &mut Findings) {
+    map_keys(value, path, findings, names::qualified);
+    for (key, value) in value.as_object().into_iter().flatten() {
+        text(value, &in_brackets(path, key), findings, names::label_value);
+    }
+}
+
+fn ports(value: &Value, path: &str, findings: &mut Findings) {
+    for (index, port) in value.as_array().into_iter().flatten().enumerate() {
+        if port.as_u64() == Some(0) {
+            let message = "is 0, must be from 1 to 65535";
+            findings.add(format!("{path}[{index}]"), Problem::Invalid, message);
+        }
+    }
+}
+
+fn is_web_address(address: &str) -> Result<(), String> {
+    let rest = address.strip_prefix("https://").or_else(|| address.strip_prefix("http://"));
+    match rest {
+        Some(rest) if !rest.is_empty() && !rest.starts_with('/') && !rest.contains(' ') => Ok(()),
+        Some(_) | None => Err(format!(
+            "{} is not a web address: write it with http:// or https:// and a host",
+            shown(address)
+        )),
+    }
+}
+
+fn is_sha256(hash: &str) -> Result<(), String> {
+    match hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        true => Ok(()),
+        // Not shown: it may be the secret itself, put here by mistake.
+        false => Err(format!("is no SHA-256: 64 hexadecimal digits, found {} bytes", hash.len())),
+    }
+}
+
+fn is_time(time: &str) -> Result<(), String> {
+    match time.parse::<Timestamp>() {
+        Ok(_) => Ok(()),
+        Err(_) => Err(format!("{} is not a time: write it like 2030-01-31T12:00:00Z", shown(time))),
+    }
+}
