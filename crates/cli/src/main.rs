@@ -1,1 +1,70 @@
-fn main() {}
+//! The `tombolo` binary: parse, run, and end with a documented exit code.
+//!
+//! Start reading at [`args`] for what can be typed, then at the file of the command in
+//! [`commands`] (the shell, which talks to a server) or [`programs`] (the servers themselves).
+
+mod args;
+mod catalogue;
+mod commands;
+mod connection;
+mod failure;
+mod files;
+mod follow;
+mod moment;
+mod output;
+mod places;
+mod programs;
+mod schemas;
+mod shell;
+mod target;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::{
+    args::{Arguments, Command},
+    failure::{Exit, Failure},
+    shell::Shell,
+};
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return told_by_clap(&error),
+    };
+    // Only `-v` pays for a subscriber: the shell has to answer within 100 ms.
+    output::log_to_stderr(arguments.globals.verbose);
+    // Fails only if a provider is there already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+
+    match run(arguments) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            output::tell(&failure);
+            failure.exit.into()
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    match arguments.command {
+        Command::Program(program) => programs::run(program),
+        Command::Shell(command) => {
+            let mut shell = Shell::new(arguments.globals);
+            let exit = shell::runtime()?.block_on(commands::run(&mut shell, command))?;
+            shell.out.flush()?;
+            Ok(exit)
+        }
+    }
+}
+
+/// Help and version go to stdout and are a success; everything else is a usage error.
+fn told_by_clap(error: &clap::Error) -> ExitCode {
+    // A closed pipe behind `tombolo --help | head` is nobody's failure.
+    let _ = error.print();
+    match error.use_stderr() {
+        true => Exit::Usage.into(),
+        false => Exit::Ok.into(),
+    }
+}

@@ -1,0 +1,482 @@
+//! What can be typed: the global options and one variant for each command.
+//!
+//! Help texts are written here and nowhere else; a test keeps a snapshot of every one.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell as CompletionShell;
+
+use crate::{moment::parse_duration, output::Format, programs::Program};
+
+const AFTER_HELP: &str = "\
+Exit codes:
+  0  ok
+  1  failed (and `diff`: there are differences)
+  2  wrong usage
+  3  not found
+  4  conflict: somebody else changed it, or owns the field
+  5  denied: not logged in, or the role does not allow it
+  6  unreachable: no server, or it is not ready
+  7  timeout
+  8  not placed: no node meets the needs of the app
+
+The server is found by --kubeconfig, then TOMBOLO_KUBECONFIG, then the kubeconfig that
+`tombolo up` wrote into the user's data folder ($XDG_DATA_HOME/tombolo or
+~/.local/share/tombolo).";
+
+/// One orchestrator from edge to cloud: the control plane, and the shell to talk to it.
+#[derive(Debug, Parser)]
+#[command(name = "tombolo", version, after_help = AFTER_HELP, max_term_width = 100)]
+#[command(
+    disable_help_subcommand = true,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) globals: Globals,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Globals {
+    /// The file that says where the server is and who you are.
+    #[arg(long, global = true, env = "TOMBOLO_KUBECONFIG", value_name = "FILE")]
+    #[arg(hide_env_values = true)]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig to use instead of its current one.
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+    /// The namespace to work in instead of the context's.
+    #[arg(short, long, global = true, value_name = "NAME")]
+    pub(crate) namespace: Option<String>,
+    /// How long a single request may take.
+    #[arg(long, global = true, value_name = "DURATION", default_value = "30s")]
+    #[arg(value_parser = parse_duration, hide_default_value = false)]
+    pub(crate) request_timeout: Duration,
+    /// Log what the client does to stderr; twice for everything.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    #[command(flatten)]
+    Program(Program),
+    #[command(flatten)]
+    Shell(ShellCommand),
+}
+
+/// Commands that talk to a server, or need none.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ShellCommand {
+    Apply(ApplyArgs),
+    Diff(DiffArgs),
+    Get(GetArgs),
+    Describe(DescribeArgs),
+    Delete(DeleteArgs),
+    Wait(WaitArgs),
+    Events(EventsArgs),
+    Explain(ExplainArgs),
+    Schema(SchemaArgs),
+    Crds(CrdsArgs),
+    #[command(subcommand)]
+    Token(TokenCommand),
+    Backup(BackupArgs),
+    Restore(RestoreArgs),
+    Audit(AuditArgs),
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    Completion(CompletionArgs),
+    Version(VersionArgs),
+}
+
+/// Make the server's objects as the files say.
+///
+/// Server-side apply: only the fields in the files are touched, and the server says if somebody
+/// else owns one of them. All files are read and checked before anything is sent.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tombolo apply -f app.yaml
+  tombolo apply -f site/ -f apps.yaml
+  generate | tombolo apply -f - --dry-run")]
+pub(crate) struct ApplyArgs {
+    /// A file, a folder of *.yaml, *.yml and *.json, or - for stdin. May be repeated.
+    #[arg(short, long = "file", value_name = "FILE", required = true)]
+    pub(crate) files: Vec<String>,
+    /// Let the server check everything and change nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Take over fields that belong to somebody else.
+    #[arg(long)]
+    pub(crate) force_conflicts: bool,
+    /// The name under which the server remembers who set a field.
+    #[arg(long, value_name = "NAME", default_value = "tombolo")]
+    pub(crate) field_manager: String,
+}
+
+/// Show what `apply` would change.
+///
+/// Ends with 0 if nothing would change, with 1 if something would.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tombolo diff -f app.yaml
+  tombolo diff -f apps/ && echo in sync")]
+pub(crate) struct DiffArgs {
+    /// A file, a folder of *.yaml, *.yml and *.json, or - for stdin. May be repeated.
+    #[arg(short, long = "file", value_name = "FILE", required = true)]
+    pub(crate) files: Vec<String>,
+    /// Show the difference as if fields of others were taken over.
+    #[arg(long)]
+    pub(crate) force_conflicts: bool,
+    /// The name under which `apply` would set the fields.
+    #[arg(long, value_name = "NAME", default_value = "tombolo")]
+    pub(crate) field_manager: String,
+}
+
+/// Which objects of a kind.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Selection {
+    /// In all namespaces.
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    pub(crate) all_namespaces: bool,
+    /// Only objects with these labels, such as `tier=web,env in (test,live)`.
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    pub(crate) selector: Option<String>,
+    /// Only objects with these fields, such as `metadata.name=web`.
+    #[arg(long, value_name = "SELECTOR")]
+    pub(crate) field_selector: Option<String>,
+}
+
+/// Show objects.
+///
+/// Kinds go by plural, singular or short name, with their group if need be
+/// (`widgets.example.org`). With --watch, -o json prints one object a line.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tombolo get apps
+  tombolo get app web -o yaml
+  tombolo get app/web node/gateway-1
+  tombolo get apps,sites -A -l tier=web -o wide
+  tombolo get nodes --watch")]
+pub(crate) struct GetArgs {
+    /// KIND, KIND NAME… or KIND/NAME….
+    #[arg(value_name = "WHAT", required = true)]
+    pub(crate) what: Vec<String>,
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    /// How to print.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+    /// Stay, and print every change.
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+    /// With --watch: put ADDED, MODIFIED or DELETED in front.
+    #[arg(long, requires = "watch")]
+    pub(crate) output_watch_events: bool,
+    /// Ask the server for so many objects at a time; 0 means all at once.
+    #[arg(long, value_name = "N", default_value_t = 500)]
+    pub(crate) chunk_size: u32,
+    /// Print the server's record of who set which field as well.
+    #[arg(long)]
+    pub(crate) show_managed_fields: bool,
+}
+
+/// Show objects in full, for people: metadata, spec, status, conditions and events.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tombolo describe app web
+  tombolo describe node/gateway-1
+  tombolo describe apps -l tier=web")]
+pub(crate) struct DescribeArgs {
+    /// KIND, KIND NAME… or KIND/NAME….
+    #[arg(value_name = "WHAT", required = true)]
+    pub(crate) what: Vec<String>,
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+}
+
+/// Delete objects, after showing which and asking.
+///
+/// What is owned by a deleted object goes with it. Without a terminal, --yes is required.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tombolo delete app web
+  tombolo delete -f app.yaml --yes
+  tombolo delete apps -l tier=test --yes --wait")]
+pub(crate) struct DeleteArgs {
+    /// KIND NAME…, KIND/NAME…, or KIND with -l or --all.
+    #[arg(value_name = "WHAT", required_unless_present = "files")]
+    pub(crate) what: Vec<String>,
+    /// Delete what these files name.
+    #[arg(short, long = "file", value_name = "FILE", conflicts_with_all = ["what", "selection"])]
+    pub(crate) files: Vec<String>,
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    /// All objects of the kind.
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Do not ask.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Show what would go, and let it stay.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// It is no failure if an object is not there.
+    #[arg(long)]
+    pub(crate) ignore_not_found: bool,
+    /// Stay until everything is gone.
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// With --wait: for how long at most.
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
+    pub(crate) timeout: Duration,
+}
+
+/// Wait until objects are as wanted.
+///
+/// Ends with 7 when the time is up, or with 8 if an app is then unplaceable.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+What to wait for:
+  condition=TYPE            a condition is True
+  condition=TYPE=VALUE      a condition has another status
+  phase=PHASE               .status.phase, such as Running
+  jsonpath={.path}=VALUE    any field; without =VALUE: it is there
+  create                    it exists
+  delete                    it is gone
+
+Examples:
+  tombolo wait app/web --for=condition=Ready
+  tombolo wait app/web --for=phase=Running --timeout 2m
+  tombolo wait nodes --all --for=condition=Ready=False
+  tombolo wait app/web --for=delete")]
+pub(crate) struct WaitArgs {
+    /// KIND NAME…, KIND/NAME…, or KIND with -l or --all.
+    #[arg(value_name = "WHAT", required = true)]
+    pub(crate) what: Vec<String>,
+    /// What to wait for.
+    #[arg(long = "for", value_name = "GOAL")]
+    pub(crate) goal: String,
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    /// All objects of the kind that are there now.
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// For how long at most, all objects together.
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
+    pub(crate) timeout: Duration,
+}
+
+/// Show what happened, the newest last.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tombolo events
+  tombolo events --for app/web
+  tombolo events -A --watch")]
+pub(crate) struct EventsArgs {
+    /// Only what happened to this object.
+    #[arg(long = "for", value_name = "KIND/NAME")]
+    pub(crate) about: Option<String>,
+    /// In all namespaces.
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    pub(crate) all_namespaces: bool,
+    /// Stay, and print what happens.
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+    /// How to print.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+/// Say what a kind and its fields mean.
+///
+/// Asks the server; for Tombolo's own kinds no server is needed.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tombolo explain app
+  tombolo explain app.spec.components
+  tombolo explain node --recursive")]
+pub(crate) struct ExplainArgs {
+    /// KIND, or KIND.field.path.
+    #[arg(value_name = "KIND[.FIELD…]")]
+    pub(crate) what: String,
+    /// Show the fields of fields as well, without their texts.
+    #[arg(long)]
+    pub(crate) recursive: bool,
+}
+
+/// Print the JSON Schema of one of Tombolo's kinds, for editors. Needs no server.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tombolo schema app > app.schema.json")]
+pub(crate) struct SchemaArgs {
+    /// One of Tombolo's kinds.
+    pub(crate) kind: String,
+}
+
+/// Print Tombolo's kinds as CustomResourceDefinitions, for a Kubernetes cluster. Needs no server.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tombolo crds | kubectl apply --server-side -f -")]
+pub(crate) struct CrdsArgs {}
+
+/// Make, list and revoke access tokens.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Make a token. Its secret is shown once and kept nowhere.
+    #[command(after_help = "\
+Examples:
+  tombolo token create --role user --for-namespace shop alice
+  tombolo token create --role guest dashboard --out dashboard.token")]
+    Create {
+        /// Who will use it.
+        name: String,
+        /// What it may do.
+        #[arg(long, value_name = "ROLE")]
+        role: String,
+        /// Role user: the namespace it may change; -n or the context's if left out.
+        #[arg(long, value_name = "NAMESPACE")]
+        for_namespace: Option<String>,
+        /// For how long it is good.
+        #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+        expires_in: Option<Duration>,
+        /// Write it to this new file, readable by you alone, instead of the terminal.
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+    /// List the tokens; their secrets are not known to anybody.
+    Ls {
+        /// How to print.
+        #[arg(short, long, value_enum, default_value_t)]
+        output: Format,
+    },
+    /// Make a token worthless.
+    Revoke {
+        /// The name it was made with.
+        name: String,
+        /// Do not ask.
+        #[arg(short, long)]
+        yes: bool,
+    },
+}
+
+/// Save everything the server knows into a file, while it runs.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tombolo backup tombolo-$(date +%F).backup")]
+pub(crate) struct BackupArgs {
+    /// A new file, readable by you alone, or - for stdout.
+    pub(crate) file: PathBuf,
+}
+
+/// Put back what `backup` saved, in place of everything that is there now.
+///
+/// Revisions go on growing, so that clients notice. Shows what it does and asks.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tombolo restore tombolo.backup
+  tombolo restore --data /var/lib/tombolo tombolo.backup --yes   (the server must not run)")]
+pub(crate) struct RestoreArgs {
+    /// The file that `backup` wrote.
+    pub(crate) file: PathBuf,
+    /// Without a server: restore into this data folder.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// Do not ask.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+}
+
+/// Show who changed what: one JSON object a line, the oldest first.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tombolo audit --limit 20
+  tombolo audit --after 4711 | jq .user")]
+pub(crate) struct AuditArgs {
+    /// Only what came after this revision.
+    #[arg(long, value_name = "REVISION")]
+    pub(crate) after: Option<u64>,
+    /// At most so many.
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<u32>,
+}
+
+/// Show which server the shell talks to.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// The kubeconfig, without its secrets.
+    View {
+        /// How to print: yaml or json.
+        #[arg(short, long, value_enum, default_value = "yaml")]
+        output: Format,
+    },
+    /// Where the kubeconfig is.
+    Path,
+    /// A line for the shell that makes kubectl use it: eval "$(tombolo config env)".
+    Env,
+}
+
+/// Print a completion script for a shell.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tombolo completion bash > ~/.local/share/bash-completion/completions/tombolo
+  tombolo completion zsh > ~/.zfunc/_tombolo
+  tombolo completion fish > ~/.config/fish/completions/tombolo.fish")]
+pub(crate) struct CompletionArgs {
+    /// Which shell.
+    #[arg(value_parser = completion_shell)]
+    pub(crate) shell: CompletionShell,
+}
+
+/// Show the version of this binary, and of the server if one answers within a second.
+#[derive(Args, Debug)]
+pub(crate) struct VersionArgs {
+    /// How to print: table, json or yaml.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+fn completion_shell(text: &str) -> Result<CompletionShell, String> {
+    match text {
+        "bash" => Ok(CompletionShell::Bash),
+        "zsh" => Ok(CompletionShell::Zsh),
+        "fish" => Ok(CompletionShell::Fish),
+        other => Err(format!("`{other}` is not one of bash, zsh, fish")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_definitions_are_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_lists_every_exit_code() {
+        for exit in crate::failure::Exit::ALL {
+            assert!(AFTER_HELP.contains(&format!("\n  {}  ", exit.code())), "{exit:?}");
+        }
+    }
+}

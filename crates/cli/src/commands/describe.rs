@@ -1,0 +1,238 @@
+//! `tombolo describe`: one object in full, for people.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use super::{
+    events,
+    selection::{self, CHUNK_SIZE},
+};
+use crate::{
+    args::DescribeArgs,
+    catalogue::Resource,
+    connection::{Connection, JSON},
+    failure::{Exit, Failure},
+    moment,
+    output::{
+        harmless, note,
+        object::yaml,
+        table::{Grid, cell},
+    },
+    shell::Shell,
+    target,
+};
+
+pub(super) async fn run(shell: &mut Shell, args: &DescribeArgs) -> Result<Exit, Failure> {
+    let targets = target::parse(&args.what)?;
+    let connection = shell.connect().await?;
+    let mut first = true;
+    for target in &targets {
+        args.selection.refuse_with_names(&target.names)?;
+        let resource = connection.resource(&target.kind).await?;
+        for object in find(&connection, args, &resource, &target.names).await? {
+            let name = selection::name_of(&object);
+            let namespace = selection::namespace_of(&object);
+            // Somebody who may see the object but not its events still sees the object.
+            let events = events::of(&connection, &resource.kind, name, namespace).await.ok();
+            if !first {
+                shell.out.line("")?;
+            }
+            first = false;
+            shell.out.text(&description(&object, events.as_deref(), Timestamp::now())?)?;
+        }
+    }
+    if first {
+        note("nothing found");
+    }
+    Ok(Exit::Ok)
+}
+
+async fn find(
+    connection: &Connection,
+    args: &DescribeArgs,
+    resource: &Resource,
+    names: &[String],
+) -> Result<Vec<Value>, Failure> {
+    if names.is_empty() {
+        let path = args.selection.collection(resource, connection);
+        let query = args.selection.query();
+        let list = selection::list(connection, &path, &query, JSON, CHUNK_SIZE).await?;
+        return Ok(selection::items(resource, list));
+    }
+    let mut objects = Vec::new();
+    for name in names {
+        objects.push(connection.get(&resource.object(&connection.namespace, name)).await?);
+    }
+    Ok(objects)
+}
+
+/// The whole text. `events` is `None` if they could not be had.
+fn description(
+    object: &Value,
+    events: Option<&[Value]>,
+    now: Timestamp,
+) -> Result<String, Failure> {
+    let mut text = head(object, now);
+    let empty = Map::new();
+    for (key, value) in object.as_object().unwrap_or(&empty) {
+        match key.as_str() {
+            "apiVersion" | "kind" | "metadata" | "status" => (),
+            "data" | "stringData" if object["kind"] == "Secret" => {
+                text.push_str(&sizes(key, value));
+            }
+            _ => text.push_str(&section(key, value)?),
+        }
+    }
+    let mut status = object["status"].clone();
+    let conditions = status.as_object_mut().and_then(|status| status.remove("conditions"));
+    if status.as_object().is_some_and(|status| !status.is_empty()) {
+        text.push_str(&section("status", &status)?);
+    }
+    if let Some(conditions) = conditions {
+        text.push_str("Conditions:\n");
+        text.push_str(&indented(&condition_grid(&conditions, now).to_text()));
+    }
+    match events {
+        None => text.push_str("Events:  <not readable>\n"),
+        Some([]) => text.push_str("Events:  <none>\n"),
+        Some(events) => {
+            text.push_str("Events:\n");
+            text.push_str(&indented(&events::grid(events, false, now).to_text()));
+        }
+    }
+    Ok(text)
+}
+
+fn head(object: &Value, now: Timestamp) -> String {
+    let metadata = &object["metadata"];
+    let mut lines: Vec<(&str, String)> = vec![("Name", cell(&metadata["name"]))];
+    if let Some(namespace) = metadata["namespace"].as_str() {
+        lines.push(("Namespace", harmless(namespace)));
+    }
+    lines.push(("Kind", format!("{} ({})", cell(&object["kind"]), cell(&object["apiVersion"]))));
+    lines.push(("Labels", pairs(&metadata["labels"])));
+    lines.push(("Annotations", pairs(&metadata["annotations"])));
+    if let Some(created) = metadata["creationTimestamp"].as_str() {
+        let age = moment::age(created, now);
+        lines.push(("Created", format!("{} ({age} ago)", harmless(created))));
+    }
+    if let Some(deleted) = metadata["deletionTimestamp"].as_str() {
+        let age = moment::age(deleted, now);
+        lines.push(("Deleting", format!("since {} ({age} ago)", harmless(deleted))));
+    }
+    for (title, list) in [("Finalizers", &metadata["finalizers"])] {
+        if let Some(list) = list.as_array() {
+            lines.push((title, list.iter().map(cell).collect::<Vec<_>>().join(", ")));
+        }
+    }
+    if let Some(owners) = metadata["ownerReferences"].as_array() {
+        let owner = |one: &Value| format!("{}/{}", cell(&one["kind"]), cell(&one["name"]));
+        lines.push(("Owned by", owners.iter().map(owner).collect::<Vec<_>>().join(", ")));
+    }
+    if let Some(generation) = metadata["generation"].as_i64() {
+        let seen = match object["status"]["observedGeneration"].as_i64() {
+            Some(observed) if observed < generation => format!(" (acted upon: {observed})"),
+            Some(_) | None => String::new(),
+        };
+        lines.push(("Generation", format!("{generation}{seen}")));
+    }
+    lines.iter().map(|(title, value)| aligned(title, value)).collect()
+}
+
+/// Values of several lines hang under the first.
+fn aligned(title: &str, value: &str) -> String {
+    let hanging = value.replace('\n', &format!("\n{:13}", ""));
+    format!("{:13}{hanging}\n", format!("{title}:"))
+}
+
+fn pairs(map: &Value) -> String {
+    let Some(map) = map.as_object().filter(|map| !map.is_empty()) else {
+        return "<none>".to_owned();
+    };
+    let lines: Vec<String> =
+        map.iter().map(|(key, value)| format!("{}={}", harmless(key), cell(value))).collect();
+    lines.join("\n")
+}
+
+fn section(key: &str, value: &Value) -> Result<String, Failure> {
+    let title = title(key);
+    Ok(match value {
+        Value::Object(map) if map.is_empty() => String::new(),
+        Value::Object(_) | Value::Array(_) => {
+            format!("{title}:\n{}", indented(&yaml(value)?))
+        }
+        scalar => aligned(&title, &cell(scalar)),
+    })
+}
+
+fn title(key: &str) -> String {
+    let mut letters = key.chars();
+    match letters.next() {
+        Some(first) => harmless(&first.to_uppercase().chain(letters).collect::<String>()),
+        None => String::new(),
+    }
+}
+
+/// Of a secret, only how long each part is.
+fn sizes(key: &str, data: &Value) -> String {
+    let mut text = format!("{}:\n", title(key));
+    for (name, value) in data.as_object().unwrap_or(&Map::new()) {
+        let bytes = value.as_str().map_or(0, |text| text.trim_end_matches('=').len() * 3 / 4);
+        text.push_str(&format!("  {}: {bytes} bytes\n", harmless(name)));
+    }
+    text
+}
+
+fn condition_grid(conditions: &Value, now: Timestamp) -> Grid {
+    let mut grid = Grid::new(&["TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"]);
+    for condition in conditions.as_array().map_or(&[][..], Vec::as_slice) {
+        grid.rows.push(vec![
+            cell(&condition["type"]),
+            cell(&condition["status"]),
+            cell(&condition["reason"]),
+            moment::age(condition["lastTransitionTime"].as_str().unwrap_or_default(), now),
+            cell(&condition["message"]),
+        ]);
+    }
+    grid
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("  {}\n", harmless(line))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_app_is_described_from_name_to_events() {
+        let app = json!({
+            "apiVersion": "tombolo.dev/v1alpha1", "kind": "App",
+            "metadata": {"name": "web", "namespace": "default", "generation": 3,
+                "creationTimestamp": "1970-01-01T00:00:00Z", "labels": {"a": "b", "tier": "web"},
+                "finalizers": ["x/y"], "managedFields": [{}],
+                "ownerReferences": [{"kind": "Site", "name": "s"}]},
+            "spec": {"components": [{"name": "front", "image": "nginx"}]},
+            "status": {"phase": "Placing", "observedGeneration": 2, "conditions": [
+                {"type": "Ready", "status": "False", "reason": "Placing",
+                 "lastTransitionTime": "1970-01-01T00:01:00Z", "message": "no node yet"}]},
+        });
+        let event = json!({"lastTimestamp": "1970-01-01T00:01:00Z", "type": "Normal",
+            "reason": "Seen", "involvedObject": {"kind": "App", "name": "web"}, "message": "hello"});
+        let now = Timestamp::from_second(90).expect("a valid time");
+        let text = description(&app, Some(&[event]), now).expect("printable");
+        expect![[]].assert_eq(&text);
+    }
+
+    #[test]
+    fn a_secret_shows_no_secret() {
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"},
+            "type": "Opaque", "data": {"password": "aHVudGVyMg=="}});
+        let text = description(&secret, None, Timestamp::UNIX_EPOCH).expect("printable");
+        expect![[]].assert_eq(&text);
+    }
+}

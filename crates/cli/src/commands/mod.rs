@@ -1,0 +1,46 @@
+//! The shell: one file for each command.
+
+mod apply;
+mod archive;
+mod audit;
+mod completion;
+mod config;
+mod delete;
+mod describe;
+mod diff;
+mod events;
+mod explain;
+mod get;
+mod schema;
+mod selection;
+mod token;
+mod version;
+mod wait;
+
+use crate::{
+    args::ShellCommand,
+    failure::{Exit, Failure},
+    shell::Shell,
+};
+
+pub(crate) async fn run(shell: &mut Shell, command: ShellCommand) -> Result<Exit, Failure> {
+    match command {
+        ShellCommand::Apply(args) => apply::run(shell, &args).await,
+        ShellCommand::Diff(args) => diff::run(shell, &args).await,
+        ShellCommand::Get(args) => get::run(shell, &args).await,
+        ShellCommand::Describe(args) => describe::run(shell, &args).await,
+        ShellCommand::Delete(args) => delete::run(shell, &args).await,
+        ShellCommand::Wait(args) => wait::run(shell, &args).await,
+        ShellCommand::Events(args) => events::run(shell, &args).await,
+        ShellCommand::Explain(args) => explain::run(shell, &args).await,
+        ShellCommand::Schema(args) => schema::print_schema(shell, &args),
+        ShellCommand::Crds(_) => schema::print_definitions(shell),
+        ShellCommand::Token(command) => token::run(shell, &command).await,
+        ShellCommand::Backup(args) => archive::backup(shell, &args).await,
+        ShellCommand::Restore(args) => archive::restore(shell, &args).await,
+        ShellCommand::Audit(args) => audit::run(shell, &args).await,
+        ShellCommand::Config(command) => config::run(shell, &command),
+        ShellCommand::Completion(args) => completion::run(shell, &args),
+        ShellCommand::Version(args) => version::run(shell, &args).await,
+    }
+}

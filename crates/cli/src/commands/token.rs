@@ -1,0 +1,292 @@
+//! `tombolo token`: access tokens. The secret is made here and only its hash is sent.
+
+use std::{
+    collections::BTreeMap, fs, io::Write as _, os::unix::fs::OpenOptionsExt as _, path::Path,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tombolo_identity::{
+    AccessToken, Role, Token,
+    token::{ACCESS_TOKEN_TYPE, SYSTEM_NAMESPACE},
+};
+
+use super::selection::{self, CHUNK_SIZE};
+use crate::{
+    args::TokenCommand,
+    catalogue,
+    connection::{Connection, JSON, Query},
+    failure::{Exit, Failure},
+    moment,
+    output::{
+        self, Format, note,
+        object::{json as to_json, yaml},
+        table::Grid,
+    },
+    shell::Shell,
+};
+
+pub(super) async fn run(shell: &mut Shell, command: &TokenCommand) -> Result<Exit, Failure> {
+    match command {
+        TokenCommand::Create { name, role, for_namespace, expires_in, out } => {
+            let wanted = Wanted {
+                user: name,
+                role,
+                namespace: for_namespace.as_deref(),
+                expires_in: *expires_in,
+            };
+            create(shell, &wanted, out.as_deref()).await
+        }
+        TokenCommand::Ls { output } => list(shell, *output).await,
+        TokenCommand::Revoke { name, yes } => match yes {
+            true => revoke(shell, name, |_| true).await,
+            false if !output::somebody_is_there() => {
+                Err(Failure::usage("there is no terminal to ask on").hint("--yes does not ask"))
+            }
+            false => revoke(shell, name, output::confirmed).await,
+        },
+    }
+}
+
+struct Wanted<'a> {
+    user: &'a str,
+    role: &'a str,
+    namespace: Option<&'a str>,
+    expires_in: Option<Duration>,
+}
+
+async fn create(
+    shell: &mut Shell,
+    wanted: &Wanted<'_>,
+    out: Option<&Path>,
+) -> Result<Exit, Failure> {
+    let token = Token::generate().map_err(|error| Failure::failed(error.to_string()))?;
+    let connection = shell.connect().await?;
+    let record = record(&token, wanted, &connection.namespace, Timestamp::now())?;
+    // The file comes first: a token that nobody could write down would be lost.
+    let mut file = out.map(new_private_file).transpose()?;
+    let path = catalogue::known("Secret").collection(Some(SYSTEM_NAMESPACE));
+    if let Err(failure) = connection.post(&path, &secret(&token, &record)).await {
+        if let Some(out) = out {
+            // Empty and of no use to anybody; failing to remove it changes nothing.
+            let _ = fs::remove_file(out);
+        }
+        return Err(failure);
+    }
+    match (&mut file, out) {
+        (Some(file), Some(out)) => {
+            writeln!(file, "{}", token.reveal())
+                .and_then(|()| file.sync_all())
+                .map_err(|error| Failure::file(out, &error))?;
+            note(&format!("wrote the token of {} to {}", wanted.user, out.display()));
+        }
+        (_, _) => {
+            shell.out.line(&token.reveal())?;
+            shell.out.flush()?;
+            note("keep it: it is shown only this once");
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+fn record(
+    token: &Token,
+    wanted: &Wanted<'_>,
+    default_namespace: &str,
+    now: Timestamp,
+) -> Result<AccessToken, Failure> {
+    let wrong = |error: tombolo_identity::Error| Failure::usage(error.to_string());
+    let role = Role::parse(wanted.role).ok_or_else(|| {
+        Failure::usage(format!("there is no role `{}`", wanted.role))
+            .hint("the roles are guest, user, manager and admin")
+    })?;
+    let namespace = match (&role, wanted.namespace) {
+        (Role::User, None) => Some(default_namespace.to_owned()),
+        (_, namespace) => namespace.map(str::to_owned),
+    };
+    let expires = match wanted.expires_in {
+        None => None,
+        Some(duration) => Some(
+            now.checked_add(duration)
+                .map_err(|error| Failure::usage(format!("--expires-in: {error}")))?,
+        ),
+    };
+    AccessToken::new(token, wanted.user, role, namespace, expires).map_err(wrong)
+}
+
+fn secret(token: &Token, record: &AccessToken) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "type": ACCESS_TOKEN_TYPE,
+        "metadata": {"name": token.hash().secret_name(), "namespace": SYSTEM_NAMESPACE},
+        "data": record.to_data(),
+    })
+}
+
+/// Fails if the file exists: a token must not end up in a file that others may read.
+fn new_private_file(path: &Path) -> Result<fs::File, Failure> {
+    fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(|error| Failure::file(path, &error).hint("--out makes a new file"))
+}
+
+/// A token as it is listed: everything but its secret.
+struct Listed {
+    id: String,
+    created: String,
+    record: AccessToken,
+}
+
+async fn listed(connection: &Connection) -> Result<Vec<Listed>, Failure> {
+    let secrets = catalogue::known("Secret");
+    let path = secrets.collection(Some(SYSTEM_NAMESPACE));
+    let list = selection::list(connection, &path, &Query::default(), JSON, CHUNK_SIZE).await?;
+    Ok(tokens_in(&selection::items(&secrets, list)))
+}
+
+/// Secrets that are no tokens, or cannot be read as such, open no door and are not listed.
+fn tokens_in(secrets: &[Value]) -> Vec<Listed> {
+    let token = |secret: &Value| {
+        let data: BTreeMap<String, String> = serde_json::from_value(secret["data"].clone()).ok()?;
+        Some(Listed {
+            id: selection::name_of(secret).to_owned(),
+            created: secret["metadata"]["creationTimestamp"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
+            record: AccessToken::from_data(&data).ok()?,
+        })
+    };
+    let is_token = |secret: &&Value| secret["type"] == ACCESS_TOKEN_TYPE;
+    secrets.iter().filter(is_token).filter_map(token).collect()
+}
+
+async fn list(shell: &mut Shell, format: Format) -> Result<Exit, Failure> {
+    let tokens = listed(&shell.connect().await?).await?;
+    let text = match format {
+        Format::Table | Format::Wide if tokens.is_empty() => {
+            note("no tokens besides the first administrator's");
+            String::new()
+        }
+        Format::Table | Format::Wide => grid(&tokens, Timestamp::now()).to_text(),
+        Format::Name => tokens.iter().map(|token| format!("{}\n", token.id)).collect(),
+        Format::Json => to_json(&values(&tokens))?,
+        Format::Yaml => yaml(&values(&tokens))?,
+    };
+    shell.out.text(&text)?;
+    Ok(Exit::Ok)
+}
+
+fn values(tokens: &[Listed]) -> Value {
+    let value = |token: &Listed| {
+        let record = &token.record;
+        json!({
+            "id": token.id, "user": record.user, "role": record.role.to_string(),
+            "namespace": record.namespace, "created": token.created,
+            "expires": record.expires.map(|at| at.to_string()),
+        })
+    };
+    tokens.iter().map(value).collect()
+}
+
+fn grid(tokens: &[Listed], now: Timestamp) -> Grid {
+    let mut grid = Grid::new(&["ID", "USER", "ROLE", "NAMESPACE", "EXPIRES", "AGE"]);
+    for token in tokens {
+        let record = &token.record;
+        let expires = match record.expires {
+            None => "never".to_owned(),
+            Some(at) if at <= now => "expired".to_owned(),
+            Some(at) => at.to_string(),
+        };
+        grid.rows.push(vec![
+            output::harmless(&token.id),
+            output::harmless(&record.user),
+            record.role.to_string(),
+            record.namespace.clone().unwrap_or_else(|| "<all>".to_owned()),
+            expires,
+            moment::age(&token.created, now),
+        ]);
+    }
+    grid
+}
+
+async fn revoke(
+    shell: &mut Shell,
+    name: &str,
+    confirmed: impl Fn(&str) -> bool,
+) -> Result<Exit, Failure> {
+    let connection = shell.connect().await?;
+    let doomed: Vec<Listed> = listed(&connection)
+        .await?
+        .into_iter()
+        .filter(|token| token.id == name || token.record.user == name)
+        .collect();
+    if doomed.is_empty() {
+        return Err(Failure::new(Exit::NotFound, format!("there is no token of `{name}`"))
+            .hint("`tombolo token ls` lists them; the first administrator's is a file"));
+    }
+    let ids: Vec<&str> = doomed.iter().map(|token| token.id.as_str()).collect();
+    if !confirmed(&format!("Revoke {} of {name}?", ids.join(", "))) {
+        return Err(Failure::failed("nothing was revoked"));
+    }
+    for token in &doomed {
+        let path = catalogue::known("Secret").object(SYSTEM_NAMESPACE, &token.id);
+        connection.delete(&path, &json!({})).await?;
+        shell.out.line(&format!("{} of {} revoked", token.id, token.record.user))?;
+    }
+    Ok(Exit::Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    fn wanted<'a>(role: &'a str, namespace: Option<&'a str>) -> Wanted<'a> {
+        Wanted { user: "alice", role, namespace, expires_in: Some(Duration::from_secs(3600)) }
+    }
+
+    #[test]
+    fn what_is_sent_is_not_the_token() {
+        let token = Token::from_bytes([7; 32]);
+        let record = record(&token, &wanted("user", None), "shop", Timestamp::UNIX_EPOCH);
+        let secret = secret(&token, &record.expect("valid"));
+        assert!(!secret.to_string().contains(&token.reveal()));
+        assert!(!secret.to_string().contains(&"07".repeat(32)));
+        let tokens = tokens_in(&[secret, json!({"type": "Opaque"})]);
+        let now = Timestamp::from_second(60).expect("a valid time");
+        expect![[]].assert_eq(&grid(&tokens, now).to_text());
+    }
+
+    #[track_caller]
+    fn check(role: &str, namespace: Option<&str>, expected: Result<Option<&str>, Exit>) {
+        let token = Token::from_bytes([7; 32]);
+        let record = record(&token, &wanted(role, namespace), "shop", Timestamp::UNIX_EPOCH);
+        let found = record.map(|record| record.namespace).map_err(|failure| failure.exit);
+        assert_eq!(found, expected.map(|namespace| namespace.map(str::to_owned)));
+    }
+
+    #[test]
+    fn a_user_has_a_namespace_and_the_others_have_none() {
+        check("user", None, Ok(Some("shop")));
+        check("user", Some("lab"), Ok(Some("lab")));
+        check("admin", None, Ok(None));
+        check("admin", Some("lab"), Err(Exit::Usage));
+        check("root", None, Err(Exit::Usage));
+    }
+
+    #[test]
+    fn the_file_is_new_and_private() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("alice.token");
+        let file = new_private_file(&path).expect("new");
+        let mode = file.metadata().expect("readable").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert!(new_private_file(&path).is_err());
+    }
+}

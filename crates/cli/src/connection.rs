@@ -1,0 +1,305 @@
+//! The way to the server: finds the kubeconfig, makes the client, sends requests.
+//!
+//! Requests go out as plain paths and come back as JSON values: the shell handles kinds that it
+//! has never heard of just like its own. Every failure becomes a [`Failure`] here.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use futures::{Stream, StreamExt as _};
+use http::{Method, Request, header};
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+    core::WatchEvent,
+};
+use serde_json::Value;
+use tokio::sync::OnceCell;
+use tombolo_model::suggest::nearest;
+
+use crate::{
+    args::Globals,
+    catalogue::{self, Resource, encode},
+    failure::{self, Exit, Failure},
+    places,
+};
+
+/// Objects as they are.
+pub(crate) const JSON: &str = "application/json";
+/// Rows and columns as the server sees them; a server that cannot do that sends objects.
+pub(crate) const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
+                         application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
+/// A server that does not take the connection within this is not there.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+pub(crate) struct Connection {
+    client: Client,
+    /// As the kubeconfig says it, for messages.
+    pub(crate) server: String,
+    /// Where namespaced things go unless a file says otherwise.
+    pub(crate) namespace: String,
+    request_timeout: Duration,
+    discovered: OnceCell<Vec<Resource>>,
+}
+
+/// The parameters after the question mark.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Query(Vec<(&'static str, String)>);
+
+impl Query {
+    pub(crate) fn with(mut self, key: &'static str, value: impl Into<String>) -> Query {
+        self.0.push((key, value.into()));
+        self
+    }
+
+    /// Leaves the parameter out if there is nothing to say.
+    pub(crate) fn with_some(self, key: &'static str, value: Option<&str>) -> Query {
+        match value {
+            Some(value) => self.with(key, value),
+            None => self,
+        }
+    }
+
+    pub(crate) fn after(&self, path: &str) -> String {
+        let pairs: Vec<String> =
+            self.0.iter().map(|(key, value)| format!("{key}={}", encode(value))).collect();
+        match pairs.is_empty() {
+            true => path.to_owned(),
+            false => format!("{path}?{}", pairs.join("&")),
+        }
+    }
+}
+
+impl Connection {
+    pub(crate) async fn open(globals: &Globals) -> Result<Connection, Failure> {
+        let kubeconfig = read_kubeconfig(&kubeconfig_path(globals)?)?;
+        let options =
+            KubeConfigOptions { context: globals.context.clone(), ..KubeConfigOptions::default() };
+        let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
+            .await
+            .map_err(|error| Failure::failed(format!("kubeconfig: {error}")))?;
+        config.connect_timeout = Some(CONNECT_TIMEOUT.min(globals.request_timeout));
+        if let Some(namespace) = &globals.namespace {
+            config.default_namespace.clone_from(namespace);
+        }
+        let server = config.cluster_url.to_string();
+        let namespace = config.default_namespace.clone();
+        let client =
+            Client::try_from(config).map_err(|error| failure::of_request(&error, &server))?;
+        let request_timeout = globals.request_timeout;
+        Ok(Connection { client, server, namespace, request_timeout, discovered: OnceCell::new() })
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Result<Value, Failure> {
+        self.get_as(path, JSON).await
+    }
+
+    pub(crate) async fn get_as(&self, path: &str, accept: &str) -> Result<Value, Failure> {
+        self.send(Method::GET, path, &[(header::ACCEPT, accept)], Vec::new()).await
+    }
+
+    /// `None` if there is no such object.
+    pub(crate) async fn find(&self, path: &str) -> Result<Option<Value>, Failure> {
+        match self.get(path).await {
+            Ok(object) => Ok(Some(object)),
+            Err(failure) if failure.exit == Exit::NotFound => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Server-side apply.
+    pub(crate) async fn apply(&self, path: &str, object: &Value) -> Result<Value, Failure> {
+        let kind = [(header::CONTENT_TYPE, "application/apply-patch+yaml")];
+        // JSON is YAML, and saves the server the slower parser.
+        self.send(Method::PATCH, path, &kind, object.to_string().into_bytes()).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, object: &Value) -> Result<Value, Failure> {
+        let kind = [(header::CONTENT_TYPE, JSON)];
+        self.send(Method::POST, path, &kind, object.to_string().into_bytes()).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str, options: &Value) -> Result<Value, Failure> {
+        let kind = [(header::CONTENT_TYPE, JSON)];
+        self.send(Method::DELETE, path, &kind, options.to_string().into_bytes()).await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(header::HeaderName, &str)],
+        body: Vec<u8>,
+    ) -> Result<Value, Failure> {
+        let request = request(method, path, headers, body)?;
+        self.in_time(self.client.request::<Value>(request)).await
+    }
+
+    /// The answer as it is, line by line or in whole; for what is not an object.
+    pub(crate) async fn text(&self, path: &str) -> Result<String, Failure> {
+        let request = request(Method::GET, path, &[], Vec::new())?;
+        self.in_time(self.client.request_text(request)).await
+    }
+
+    /// A large answer, piece by piece. Only its beginning is bound by the request timeout.
+    pub(crate) async fn download(
+        &self,
+        path: &str,
+    ) -> Result<impl futures::AsyncBufRead + use<>, Failure> {
+        let request = request(Method::GET, path, &[], Vec::new())?;
+        self.in_time(self.client.request_stream(request)).await
+    }
+
+    /// Sends bytes. Not bound by the request timeout: how long it takes is up to their number.
+    pub(crate) async fn upload(&self, path: &str, body: Vec<u8>) -> Result<String, Failure> {
+        let kind = [(header::CONTENT_TYPE, "application/octet-stream")];
+        let request = request(Method::POST, path, &kind, body)?;
+        self.client
+            .request_text(request)
+            .await
+            .map_err(|error| failure::of_request(&error, &self.server))
+    }
+
+    /// The events of a watch, until the server ends it.
+    pub(crate) async fn watch(
+        &self,
+        path: &str,
+        accept: &str,
+    ) -> Result<impl Stream<Item = Result<WatchEvent<Value>, Failure>> + use<>, Failure> {
+        let request = request(Method::GET, path, &[(header::ACCEPT, accept)], Vec::new())?;
+        let events = self.in_time(self.client.request_events::<Value>(request)).await?;
+        let server = self.server.clone();
+        Ok(events.map(move |event: Result<WatchEvent<Value>, kube::Error>| {
+            event.map_err(|error| failure::of_request(&error, &server))
+        }))
+    }
+
+    async fn in_time<T>(
+        &self,
+        answer: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, Failure> {
+        match tokio::time::timeout(self.request_timeout, answer).await {
+            Ok(answer) => answer.map_err(|error| failure::of_request(&error, &self.server)),
+            Err(_) => Err(Failure::new(
+                Exit::Timeout,
+                format!("no answer from {} within {:?}", self.server, self.request_timeout),
+            )
+            .hint("raise --request-timeout, or look at the server's log")),
+        }
+    }
+
+    /// The kind that a word means: one of ours at once, any other by asking the server.
+    pub(crate) async fn resource(&self, word: &str) -> Result<Resource, Failure> {
+        if let Some(resource) = catalogue::by_word(&catalogue::built_in(), word) {
+            return Ok(resource.clone());
+        }
+        let resources = self.discover().await?;
+        if let Some(resource) = catalogue::by_word(resources, word) {
+            return Ok(resource.clone());
+        }
+        let failure = Failure::new(Exit::NotFound, format!("the server has no kind `{word}`"));
+        let mut all = catalogue::built_in();
+        all.extend_from_slice(resources);
+        Err(match catalogue::suggestion(&all, word) {
+            Some(suggestion) => failure.hint(format!("did you mean `{suggestion}`?")),
+            None => failure.hint("`tombolo get crds` lists the kinds that were added"),
+        })
+    }
+
+    /// The kind that a file names.
+    pub(crate) async fn resource_of(
+        &self,
+        api_version: &str,
+        kind: &str,
+    ) -> Result<Resource, Failure> {
+        if let Some(resource) = catalogue::by_kind(&catalogue::built_in(), api_version, kind) {
+            return Ok(resource.clone());
+        }
+        let resources = self.discover().await?;
+        if let Some(resource) = catalogue::by_kind(resources, api_version, kind) {
+            return Ok(resource.clone());
+        }
+        let message = format!("the server has no kind {kind} in {api_version}");
+        let mut all = catalogue::built_in();
+        all.extend_from_slice(resources);
+        let near = all.iter().find(|resource| resource.kind == kind);
+        Err(Failure::new(Exit::NotFound, message).hint(match near {
+            Some(resource) => format!("it has one in {}", resource.api_version()),
+            None => match nearest(kind, all.iter().map(|one| one.kind.as_str())) {
+                Some(kind) => format!("did you mean {kind}?"),
+                None => "apply its CustomResourceDefinition first".to_owned(),
+            },
+        }))
+    }
+
+    async fn discover(&self) -> Result<&[Resource], Failure> {
+        let ask = async || {
+            let (core, groups) = futures::future::try_join(
+                self.get_as("/api", DISCOVERY),
+                self.get_as("/apis", DISCOVERY),
+            )
+            .await?;
+            let mut resources = catalogue::from_discovery(&core);
+            resources.extend(catalogue::from_discovery(&groups));
+            Ok(resources)
+        };
+        self.discovered.get_or_try_init(ask).await.map(Vec::as_slice)
+    }
+}
+
+fn request(
+    method: Method,
+    path: &str,
+    headers: &[(header::HeaderName, &str)],
+    body: Vec<u8>,
+) -> Result<Request<Vec<u8>>, Failure> {
+    let mut request = Request::builder().method(method).uri(path);
+    for (name, value) in headers {
+        request = request.header(name, *value);
+    }
+    request
+        .body(body)
+        .map_err(|error| Failure::usage(format!("cannot make a request of `{path}`: {error}")))
+}
+
+/// `--kubeconfig` or `TOMBOLO_KUBECONFIG` (clap knows both), else the default data folder's.
+pub(crate) fn kubeconfig_path(globals: &Globals) -> Result<PathBuf, Failure> {
+    if let Some(path) = &globals.kubeconfig {
+        return Ok(path.clone());
+    }
+    let data = places::default_data_folder().ok_or_else(|| {
+        Failure::usage("neither HOME nor XDG_DATA_HOME is set, so there is no default kubeconfig")
+            .hint("name one with --kubeconfig or TOMBOLO_KUBECONFIG")
+    })?;
+    Ok(places::kubeconfig_in(&data))
+}
+
+fn read_kubeconfig(path: &Path) -> Result<Kubeconfig, Failure> {
+    if !path.exists() {
+        return Err(Failure::new(
+            Exit::Unreachable,
+            format!("there is no kubeconfig at {}", path.display()),
+        )
+        .hint("start a server with `tombolo up`, or name a kubeconfig with --kubeconfig"));
+    }
+    Kubeconfig::read_from(path)
+        .map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn query_values_are_encoded_and_absent_ones_left_out() {
+        let query = Query::default()
+            .with("labelSelector", "a=b,c in (d)")
+            .with_some("fieldSelector", None)
+            .with_some("limit", Some("5"));
+        assert_eq!(query.after("/x"), "/x?labelSelector=a%3Db%2Cc%20in%20%28d%29&limit=5");
+        assert_eq!(Query::default().after("/x"), "/x");
+    }
+}

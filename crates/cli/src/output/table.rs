@@ -1,0 +1,196 @@
+//! Columns for people: padded with spaces, no borders, so that `awk` and eyes both like them.
+
+use serde_json::Value;
+
+use crate::output::harmless;
+
+const GAP: usize = 3;
+
+/// A header and rows of as many cells.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Grid {
+    pub(crate) header: Vec<String>,
+    pub(crate) rows: Vec<Vec<String>>,
+}
+
+impl Grid {
+    pub(crate) fn new(header: &[&str]) -> Grid {
+        Grid { header: header.iter().map(|cell| (*cell).to_owned()).collect(), rows: Vec::new() }
+    }
+
+    /// The width of each column: that of its widest cell.
+    pub(crate) fn widths(&self) -> Vec<usize> {
+        let mut widths: Vec<usize> = self.header.iter().map(|cell| width(cell)).collect();
+        for row in &self.rows {
+            for (column, cell) in row.iter().enumerate().take(widths.len()) {
+                widths[column] = widths[column].max(width(cell));
+            }
+        }
+        widths
+    }
+
+    pub(crate) fn to_text(&self) -> String {
+        let widths = self.widths();
+        let mut text = line(&self.header, &widths);
+        for row in &self.rows {
+            text.push_str(&line(row, &widths));
+        }
+        text
+    }
+}
+
+/// One line of cells; the last is not padded. Cells wider than their column push the rest.
+pub(crate) fn line(cells: &[String], widths: &[usize]) -> String {
+    let mut text = String::new();
+    for (column, cell) in cells.iter().enumerate() {
+        text.push_str(cell);
+        if column + 1 < cells.len() {
+            let padding = widths.get(column).copied().unwrap_or(0).saturating_sub(width(cell));
+            text.extend(std::iter::repeat_n(' ', padding + GAP));
+        }
+    }
+    text.truncate(text.trim_end().len());
+    text.push('\n');
+    text
+}
+
+fn width(cell: &str) -> usize {
+    cell.chars().count()
+}
+
+/// Which of a server's columns are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Columns {
+    /// Those of priority 0.
+    Usual,
+    All,
+}
+
+/// What stands in front of the name.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Prefix<'a> {
+    /// A NAMESPACE column, for lists over all of them.
+    pub(crate) namespace: bool,
+    /// `app/` before the names, when several kinds are listed together.
+    pub(crate) label: Option<&'a str>,
+}
+
+/// Reads a server's `Table`; anything else counts as objects and shows name and creation time.
+pub(crate) fn from_server(answer: &Value, columns: Columns, prefix: Prefix<'_>) -> Grid {
+    match answer["kind"].as_str() {
+        Some("Table") => from_table(answer, columns, prefix),
+        _ => from_objects(answer, prefix),
+    }
+}
+
+fn from_table(table: &Value, columns: Columns, prefix: Prefix<'_>) -> Grid {
+    let definitions = array(&table["columnDefinitions"]);
+    let shown: Vec<usize> = (0..definitions.len())
+        .filter(|index| {
+            columns == Columns::All || definitions[*index]["priority"].as_i64().unwrap_or(0) == 0
+        })
+        .collect();
+    let mut header: Vec<String> = Vec::new();
+    header.extend(prefix.namespace.then(|| "NAMESPACE".to_owned()));
+    header.extend(shown.iter().map(|index| heading(&definitions[*index])));
+    let row = |row: &Value| {
+        let metadata = &row["object"]["metadata"];
+        let mut cells: Vec<String> = Vec::new();
+        cells.extend(prefix.namespace.then(|| cell(&metadata["namespace"])));
+        cells.extend(shown.iter().map(|index| cell(&row["cells"][*index])));
+        let name = usize::from(prefix.namespace);
+        if let (Some(label), Some(name)) = (prefix.label, cells.get_mut(name)) {
+            name.insert_str(0, label);
+        }
+        cells
+    };
+    Grid { header, rows: array(&table["rows"]).iter().map(row).collect() }
+}
+
+fn heading(definition: &Value) -> String {
+    harmless(&definition["name"].as_str().unwrap_or_default().to_uppercase())
+}
+
+fn from_objects(answer: &Value, prefix: Prefix<'_>) -> Grid {
+    let objects = match answer["items"].as_array() {
+        Some(items) => items.iter().collect(),
+        None => vec![answer],
+    };
+    let mut grid = Grid::default();
+    grid.header.extend(prefix.namespace.then(|| "NAMESPACE".to_owned()));
+    grid.header.extend(["NAME".to_owned(), "CREATED".to_owned()]);
+    for object in objects {
+        let metadata = &object["metadata"];
+        let mut cells: Vec<String> = Vec::new();
+        cells.extend(prefix.namespace.then(|| cell(&metadata["namespace"])));
+        cells.push(format!("{}{}", prefix.label.unwrap_or_default(), cell(&metadata["name"])));
+        cells.push(cell(&metadata["creationTimestamp"]));
+        grid.rows.push(cells);
+    }
+    grid
+}
+
+/// A value as it stands in a table.
+pub(crate) fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => "<none>".to_owned(),
+        Value::String(text) if text.is_empty() => "<none>".to_owned(),
+        Value::String(text) => harmless(text),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            harmless(&value.to_string())
+        }
+    }
+}
+
+fn array(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use serde_json::json;
+
+    use super::*;
+
+    fn table() -> Value {
+        json!({"kind": "Table",
+        "columnDefinitions": [
+            {"name": "Name", "type": "string", "priority": 0},
+            {"name": "Phase", "type": "string", "priority": 0},
+            {"name": "Where", "type": "string", "priority": 1},
+            {"name": "Age", "type": "date"},
+        ],
+        "rows": [
+            {"cells": ["web", "Running", "berlin", "5m"],
+             "object": {"metadata": {"name": "web", "namespace": "default"}}},
+            {"cells": ["database", null, "", 7],
+             "object": {"metadata": {"name": "database", "namespace": "shop"}}},
+        ]})
+    }
+
+    #[track_caller]
+    fn check(answer: &Value, columns: Columns, prefix: Prefix<'_>, expect: Expect) {
+        expect.assert_eq(&from_server(answer, columns, prefix).to_text());
+    }
+
+    #[test]
+    fn the_servers_columns_are_padded_and_the_wide_ones_left_out() {
+        check(&table(), Columns::Usual, Prefix::default(), expect![[]]);
+        check(&table(), Columns::All, Prefix::default(), expect![[]]);
+    }
+
+    #[test]
+    fn the_namespace_and_the_kind_come_in_front() {
+        let prefix = Prefix { namespace: true, label: Some("app/") };
+        check(&table(), Columns::Usual, prefix, expect![[]]);
+    }
+
+    #[test]
+    fn objects_and_malformed_tables_are_shown_as_far_as_they_go() {
+        let list = json!({"items": [{"metadata": {"name": "a\u{1b}[0m"}}]});
+        check(&list, Columns::Usual, Prefix::default(), expect![[]]);
+        let odd = json!({"kind": "Table", "columnDefinitions": [{"name": "Name"}], "rows": [{}]});
+        check(&odd, Columns::Usual, Prefix::default(), expect![[]]);
+    }
+}

@@ -1,0 +1,49 @@
+//! Where things lie on this machine: the data folder and the kubeconfig in it.
+//!
+//! `tombolo up` writes there, the shell reads there; both ask here, so that they agree.
+
+use std::path::{Path, PathBuf};
+
+/// `$XDG_DATA_HOME/tombolo`, else `~/.local/share/tombolo`; `None` if there is no home either.
+pub(crate) fn default_data_folder() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).map(PathBuf::from);
+    data_folder(variable("XDG_DATA_HOME"), variable("HOME"))
+}
+
+/// The client configuration within a data folder.
+pub(crate) fn kubeconfig_in(data: &Path) -> PathBuf {
+    data.join("kubeconfig")
+}
+
+/// The durable objects within a data folder.
+pub(crate) fn store_in(data: &Path) -> PathBuf {
+    data.join("store")
+}
+
+/// Relative values of `XDG_DATA_HOME` are to be ignored, says its specification.
+fn data_folder(xdg_data_home: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
+    xdg_data_home
+        .filter(|path| path.is_absolute())
+        .or_else(|| home.filter(|path| path.is_absolute()).map(|home| home.join(".local/share")))
+        .map(|base| base.join("tombolo"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(xdg_data_home: Option<&str>, home: Option<&str>, expected: Option<&str>) {
+        let found = data_folder(xdg_data_home.map(PathBuf::from), home.map(PathBuf::from));
+        assert_eq!(found, expected.map(PathBuf::from));
+    }
+
+    #[test]
+    fn the_data_folder_follows_the_environment() {
+        check(Some("/x"), Some("/home/a"), Some("/x/tombolo"));
+        check(None, Some("/home/a"), Some("/home/a/.local/share/tombolo"));
+        check(Some("relative"), Some("/home/a"), Some("/home/a/.local/share/tombolo"));
+        check(Some(""), None, None);
+        check(None, None, None);
+    }
+}

@@ -1,0 +1,26 @@
+//! The programs: what runs until it is told to stop, or measures. One file each.
+//!
+//! Unlike the shell they make their own runtime, with as many threads as there are cores.
+
+mod bench;
+mod controller;
+mod up;
+
+use clap::Subcommand;
+
+use crate::failure::{Exit, Failure};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Program {
+    Up(up::UpArgs),
+    Controller(controller::ControllerArgs),
+    Bench(bench::BenchArgs),
+}
+
+pub(crate) fn run(program: Program) -> Result<Exit, Failure> {
+    match program {
+        Program::Up(args) => up::run(args),
+        Program::Controller(args) => controller::run(args),
+        Program::Bench(args) => bench::run(args),
+    }
+}
