@@ -2,7 +2,7 @@
 
 #![expect(clippy::print_stdout, reason = "tells the terminal which step runs")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -50,6 +50,8 @@ const LINT: &[Step] = &[
 ];
 
 const PROOF: &[Step] = &[
+    // The tests with real clients start the real binary; `run` tells them where it is.
+    Step { name: "binary", command: &["cargo", "build", "--workspace", "--locked"], needs: None },
     Step {
         name: "tests",
         command: &["cargo", "test", "--workspace", "--locked", "--no-fail-fast"],
@@ -102,6 +104,7 @@ fn run(root: &Path, step: &Step) -> Result<()> {
     let status = Command::new(step.command[0])
         .args(&step.command[1..])
         .current_dir(root)
+        .env("TOMBOLO_BINARY", binary(root))
         .status()
         .with_context(|| format!("cannot start {}", step.command[0]))?;
     let took = Duration::from_secs(started.elapsed().as_secs());
@@ -110,6 +113,12 @@ fn run(root: &Path, step: &Step) -> Result<()> {
     }
     println!("==> {}: passed in {took:?}", step.name);
     Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "cargo's own setting")]
+fn binary(root: &Path) -> PathBuf {
+    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
+    root.join(target).join("debug/tombolo")
 }
 
 fn works(root: &Path, probe: &[&str]) -> bool {

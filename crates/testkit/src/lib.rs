@@ -1,1 +1,15 @@
-//! See the crate description; filled in by the commits that follow.
+//! The real stack in a test, in one line: [`Tombolo::start`] runs the real binary on a free port,
+//! with a data folder of its own, and gives a client, kubectl and the shell to talk to it.
+//!
+//! Called by the tests in `tests/`, one file for each client. A test that needs a program which
+//! this machine does not have asks [`tools`] for it, and is listed as skipped.
+
+pub mod binary;
+mod command;
+mod server;
+pub mod tools;
+mod wait;
+
+pub use command::{Ran, Running};
+pub use server::Tombolo;
+pub use wait::eventually;
