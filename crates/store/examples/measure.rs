@@ -1,0 +1,25 @@
+//! Prints what `bench` measures, for work on this crate: `measure DIR`. `tombolo bench store` is
+//! the product's way to see it.
+
+#![allow(clippy::print_stdout, reason = "it is a program, and printing is all that it does")]
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tombolo_store::bench;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let dir: PathBuf = std::env::args_os().nth(1).ok_or("usage: measure DIR")?.into();
+    std::fs::create_dir_all(&dir)?;
+    let duration = Duration::from_secs(3);
+    let syncs = bench::serial_syncs(&dir, duration)?;
+    println!("{syncs:?}");
+    for writers in [1, 8, 64, 256] {
+        let store = dir.join(writers.to_string());
+        let creates = bench::durable_creates(&store, writers, duration).await?;
+        println!("{creates:?}: {:.1} x the serial rate", creates.per_second / syncs.per_second);
+    }
+    println!("{:?}", bench::load(&dir.join("load"), 50_000).await?);
+    Ok(())
+}
