@@ -235,7 +235,14 @@ fn a_refusal_says_who_could() {
             r#"anna (user of namespace "shop") may not get secrets "access-1" in namespace "tombolo-system"; that takes the role admin: ask an administrator for such a token"#
         ]],
     );
-    check(RoleName::Manager, "delete", "/namespaces//tombolo-system/tombolo-system", expect![[r#"anna (manager) may not delete namespaces "tombolo-system"; that takes the role admin: ask an administrator for such a token"#]]);
+    check(
+        RoleName::Manager,
+        "delete",
+        "/namespaces//tombolo-system/tombolo-system",
+        expect![[
+            r#"anna (manager) may not delete namespaces "tombolo-system"; that takes the role admin: ask an administrator for such a token"#
+        ]],
+    );
     check(
         RoleName::User,
         "patch",
@@ -265,7 +272,7 @@ fn a_refusal_says_who_could() {
         "list",
         "tombolo.dev/apps///",
         expect![
-            "nobody who has not signed in may list apps.tombolo.dev; that takes the role guest or user or manager or admin: send a bearer token or a client certificate"
+            "you have not signed in and may not list apps.tombolo.dev; that takes the role guest or user or manager or admin: send a bearer token or a client certificate"
         ],
     );
     check(
@@ -273,7 +280,7 @@ fn a_refusal_says_who_could() {
         "create",
         "path:/tombolo/backup",
         expect![[
-            r#"anna (manager) may not create the path "/tombolo/backup"; that takes the role admin: ask an administrator for such a token"#
+            r#"anna (manager) may not write to the path "/tombolo/backup"; that takes the role admin: ask an administrator for such a token"#
         ]],
     );
     check(
