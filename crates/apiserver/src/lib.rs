@@ -16,6 +16,7 @@ pub mod decode;
 pub mod kinds;
 pub mod patch;
 pub mod schema;
+pub mod serve;
 pub mod status;
 pub mod table;
 
