@@ -64,9 +64,7 @@ pub fn yaml(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     match (documents.pop(), documents.len()) {
         (Some(value), 0) => Ok(Decoded { value, duplicates: Vec::new() }),
         (None, _) => Err(without_place("the document is empty".to_owned())),
-        (Some(_), more) => {
-            Err(without_place(format!("expected one document, found {}", more + 1)))
-        }
+        (Some(_), more) => Err(without_place(format!("expected one document, found {}", more + 1))),
     }
 }
 

@@ -26,6 +26,8 @@ pub struct Kind {
     pub compiled: Arc<Schema>,
     pub status_subresource: bool,
     pub scale: Option<Scale>,
+    /// The columns of the table. The object's name stands before them, unless one of them is
+    /// called `Name` itself: events show theirs last.
     pub columns: Vec<Column>,
     /// Field paths such as `spec.site` that field selectors may name, beside name and namespace.
     pub selectable_fields: Vec<String>,

@@ -70,8 +70,5 @@ pub(crate) fn place(keyword: &str) -> Option<Place> {
 
 /// The keywords that a person may have meant.
 pub(crate) fn allowed() -> impl Iterator<Item = &'static str> {
-    KEYWORDS
-        .iter()
-        .filter(|(_, place)| !matches!(place, Place::Nowhere(_)))
-        .map(|(name, _)| *name)
+    KEYWORDS.iter().filter(|(_, place)| !matches!(place, Place::Nowhere(_))).map(|(name, _)| *name)
 }

@@ -2,7 +2,7 @@
 //!
 //! A CustomResourceDefinition brings its schema as OpenAPI v3 JSON. [`Schema::compile`] checks that
 //! it is structural and makes a typed tree of it, once; the handlers then ask the tree to
-//! [`validate`](Schema::validate), [`default`](Schema::default_into), [`prune`](Schema::prune) and
+//! [`validate`](Schema::validate), [`default`](Schema::fill_defaults), [`prune`](Schema::prune) and
 //! to name [`unknown_fields`](Schema::unknown_fields). Server-side apply reads the tree for its
 //! list and map types. Everything here is pure: values in, values and findings out.
 //!
@@ -25,7 +25,7 @@ use regex::Regex;
 use serde_json::{Number, Value};
 
 pub use findings::FINDINGS_MAX;
-pub(crate) use findings::{Findings, describe};
+pub(crate) use findings::Findings;
 pub use nearest::nearest;
 pub use path::Path;
 
@@ -152,14 +152,8 @@ impl Type {
     }
 
     pub(crate) fn from_name(name: &str) -> Option<Type> {
-        const ALL: [Type; 6] = [
-            Type::Object,
-            Type::Array,
-            Type::String,
-            Type::Integer,
-            Type::Number,
-            Type::Boolean,
-        ];
+        const ALL: [Type; 6] =
+            [Type::Object, Type::Array, Type::String, Type::Integer, Type::Number, Type::Boolean];
         ALL.into_iter().find(|type_| type_.name() == name)
     }
 }

@@ -73,13 +73,7 @@ impl Compiler {
     }
 
     /// `schema` is the shape that the branch restricts.
-    fn branch(
-        &mut self,
-        value: &Value,
-        path: &Path<'_>,
-        depth: usize,
-        schema: &Schema,
-    ) -> Rules {
+    fn branch(&mut self, value: &Value, path: &Path<'_>, depth: usize, schema: &Schema) -> Rules {
         let Some(at) = self.enter(value, path, depth) else { return Rules::default() };
         self.check_keywords(at, |place| place == Place::Anywhere);
         let mut rules = self.rules(at, schema);
