@@ -8,6 +8,7 @@ pub mod discovery;
 pub mod jsonpath;
 pub mod kinds;
 pub mod openapi;
+pub mod protobuf;
 pub mod selector;
 pub mod apply;
 pub mod builtin;
