@@ -4,6 +4,9 @@
 //! kind, ours, a core one or a user's, comes from a document in the CustomResourceDefinition form.
 
 pub mod accept;
+pub mod builtin;
+pub mod crd;
+pub mod decode;
 pub mod discovery;
 pub mod jsonpath;
 pub mod kinds;
@@ -18,6 +21,8 @@ pub mod kinds;
 pub mod patch;
 pub mod schema;
 pub mod serve;
+pub mod schema;
+pub mod selector;
 pub mod status;
 pub mod table;
 

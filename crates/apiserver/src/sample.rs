@@ -1,8 +1,13 @@
 //! A few kinds for the tests of discovery and OpenAPI.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
-use crate::kinds::{Kind, Scale, Scope};
+use crate::{
+    kinds::{Kind, Scale, Scope},
+    schema::Schema,
+};
 
 /// A namespaced kind of ours with everything, a core kind, and a user's kind in two versions.
 pub(crate) fn kinds() -> Vec<Kind> {
@@ -36,11 +41,14 @@ fn kind(group: &str, version: &str, kind: &str, plural: &str, scope: Scope, sche
         short_names: Vec::new(),
         categories: Vec::new(),
         scope,
+        compiled: Arc::new(Schema::compile(&schema).unwrap()),
         schema,
         status_subresource: false,
         scale: None,
         columns: Vec::new(),
         selectable_fields: Vec::new(),
+        storage_version: version.to_owned(),
+        deprecation: None,
     }
 }
 
