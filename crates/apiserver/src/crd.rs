@@ -18,7 +18,7 @@ use crate::schema::{Path, Schema};
 use crate::status::Invalid;
 
 pub use check::{validate, validate_update};
-pub use status::established_status;
+pub use status::{established_status, is_established};
 
 /// One kind for each served version, or everything that is wrong with the definition.
 pub fn kinds(crd: &Value) -> Result<Vec<Kind>, Vec<Invalid>> {

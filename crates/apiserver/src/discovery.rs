@@ -64,14 +64,6 @@ pub const REVIEWS: &[Review] = &[
         kind: "SelfSubjectRulesReview",
         description: "Asks for everything that the caller may do in a namespace.",
     },
-    Review {
-        group: "authorization.k8s.io",
-        version: "v1",
-        plural: "subjectaccessreviews",
-        singular: "subjectaccessreview",
-        kind: "SubjectAccessReview",
-        description: "Asks whether somebody may do one thing.",
-    },
 ];
 
 /// The half of discovery that an address is about.

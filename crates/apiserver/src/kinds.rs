@@ -38,6 +38,42 @@ pub struct Kind {
     pub deprecation: Option<String>,
 }
 
+impl Kind {
+    /// `apps.tombolo.dev`, or `configmaps` in the core group.
+    pub fn qualified(&self) -> String {
+        match self.group.as_str() {
+            "" => self.plural.clone(),
+            group => format!("{}.{group}", self.plural),
+        }
+    }
+
+    /// `tombolo.dev/v1alpha1`, or `v1` in the core group.
+    pub fn api_version(&self) -> String {
+        match self.group.as_str() {
+            "" => self.version.clone(),
+            group => format!("{group}/{}", self.version),
+        }
+    }
+
+    /// The key of all objects of this kind. No version: it is the same object in each.
+    pub fn prefix(&self) -> String {
+        format!("{}/{}/", self.group, self.plural)
+    }
+
+    pub fn namespace_prefix(&self, namespace: &str) -> String {
+        format!("{}/{}/{namespace}/", self.group, self.plural)
+    }
+
+    /// The key of one object. Names hold no slash, so that keys cannot be confused.
+    pub fn key(&self, namespace: Option<&str>, name: &str) -> String {
+        format!("{}/{}/{}/{name}", self.group, self.plural, namespace.unwrap_or_default())
+    }
+
+    pub fn is(&self, group: &str, kind: &str) -> bool {
+        self.group == group && self.kind == kind
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     Cluster,

@@ -2,29 +2,47 @@
 //!
 //! Start reading at [`kinds`]: everything that the server serves is a [`kinds::Kind`], and every
 //! kind, ours, a core one or a user's, comes from a document in the CustomResourceDefinition form.
+//! Then [`server`]: the way of a request to its handler.
 
 pub mod accept;
+pub mod admit;
+mod answer;
+pub mod apply;
+mod authenticate;
+mod bootstrap;
 pub mod builtin;
+mod client;
 pub mod crd;
 pub mod decode;
 pub mod discovery;
+pub mod encode;
+pub mod garbage;
 pub mod jsonpath;
 pub mod kinds;
+pub mod object;
 pub mod openapi;
-pub mod protobuf;
-pub mod selector;
-pub mod apply;
-pub mod builtin;
-pub mod crd;
-pub mod decode;
-pub mod kinds;
+mod own_kinds;
+mod own_paths;
 pub mod patch;
-pub mod schema;
-pub mod serve;
-pub mod schema;
-pub mod selector;
-pub mod status;
-pub mod table;
-
+pub mod protobuf;
+mod read;
+pub mod registry;
+mod remove;
+pub mod request;
+mod review;
 #[cfg(test)]
 mod sample;
+mod scale;
+pub mod schema;
+mod select;
+pub mod selector;
+pub mod serve;
+pub mod server;
+pub mod status;
+pub mod table;
+mod time;
+mod traffic;
+mod watch;
+mod write;
+
+pub use server::Api;

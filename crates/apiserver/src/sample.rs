@@ -30,7 +30,14 @@ pub(crate) fn kinds() -> Vec<Kind> {
     vec![app, node, namespace, config_map, old, new]
 }
 
-fn kind(group: &str, version: &str, kind: &str, plural: &str, scope: Scope, schema: Value) -> Kind {
+pub(crate) fn kind(
+    group: &str,
+    version: &str,
+    kind: &str,
+    plural: &str,
+    scope: Scope,
+    schema: Value,
+) -> Kind {
     Kind {
         group: group.to_owned(),
         version: version.to_owned(),

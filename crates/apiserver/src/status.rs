@@ -1,45 +1,9 @@
 //! Errors as the protocol says them: a `Status` object with a code, a reason and causes.
 
 use serde_json::{Value, json};
+pub use tombolo_model::{Invalid, Problem};
 
-/// One thing that is wrong with an object, at a path such as `spec.components[0].name`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Invalid {
-    pub field: String,
-    pub problem: Problem,
-    /// What was found, what is allowed, and the nearest right name if there is one.
-    pub message: String,
-}
-
-/// The reasons that Kubernetes knows for a `StatusCause`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Problem {
-    Required,
-    Invalid,
-    NotSupported,
-    Duplicate,
-    TypeInvalid,
-    TooLong,
-    TooMany,
-    Forbidden,
-    Unknown,
-}
-
-impl Problem {
-    pub fn reason(self) -> &'static str {
-        match self {
-            Problem::Required => "FieldValueRequired",
-            Problem::Invalid => "FieldValueInvalid",
-            Problem::NotSupported => "FieldValueNotSupported",
-            Problem::Duplicate => "FieldValueDuplicate",
-            Problem::TypeInvalid => "FieldValueTypeInvalid",
-            Problem::TooLong => "FieldValueTooLong",
-            Problem::TooMany => "FieldValueTooMany",
-            Problem::Forbidden => "FieldValueForbidden",
-            Problem::Unknown => "FieldValueUnknown",
-        }
-    }
-}
+use crate::kinds::Kind;
 
 /// What a request came to when it failed.
 #[derive(Clone, Debug)]
@@ -56,6 +20,97 @@ impl Failure {
         Failure { code, reason, message: message.into(), details: None }
     }
 
+    pub fn bad_request(message: impl Into<String>) -> Failure {
+        Failure::new(400, "BadRequest", message)
+    }
+
+    pub fn unauthorized(message: impl Into<String>) -> Failure {
+        Failure::new(401, "Unauthorized", message)
+    }
+
+    pub fn forbidden(message: impl Into<String>) -> Failure {
+        Failure::new(403, "Forbidden", message)
+    }
+
+    pub fn no_such_path() -> Failure {
+        Failure::new(404, "NotFound", "the server could not find the requested resource")
+    }
+
+    pub fn not_found(kind: &Kind, name: &str) -> Failure {
+        let message = format!("{} {name:?} not found", kind.qualified());
+        Failure::new(404, "NotFound", message).about(kind, name, None)
+    }
+
+    pub fn already_exists(kind: &Kind, name: &str) -> Failure {
+        let message = format!("{} {name:?} already exists", kind.qualified());
+        Failure::new(409, "AlreadyExists", message).about(kind, name, None)
+    }
+
+    pub fn conflict(kind: &Kind, name: &str, why: &str) -> Failure {
+        let message =
+            format!("Operation cannot be fulfilled on {} {name:?}: {why}", kind.qualified());
+        Failure::new(409, "Conflict", message).about(kind, name, None)
+    }
+
+    /// The object was changed since the client read it.
+    pub fn stale(kind: &Kind, name: &str) -> Failure {
+        let why = "the object has been modified; please apply your changes to the latest version \
+                   and try again";
+        Failure::conflict(kind, name, why)
+    }
+
+    pub fn invalid(kind: &Kind, name: &str, errors: &[Invalid]) -> Failure {
+        let list: Vec<String> =
+            errors.iter().map(|error| format!("{}: {}", error.field, error.message)).collect();
+        let message = match list.as_slice() {
+            [one] => format!("{} {name:?} is invalid: {one}", kind.kind),
+            many => format!("{} {name:?} is invalid: [{}]", kind.kind, many.join(", ")),
+        };
+        Failure::new(422, "Invalid", message).about(kind, name, Some(causes(errors)))
+    }
+
+    /// Unknown or doubled fields under strict field validation.
+    pub fn strict(kind: &Kind, name: &str, errors: &[Invalid]) -> Failure {
+        let list: Vec<String> =
+            errors.iter().map(|error| format!("{}: {}", error.field, error.message)).collect();
+        let message = format!("{} {name:?}: strict decoding error: {}", kind.kind, list.join(", "));
+        Failure::new(400, "BadRequest", message).about(kind, name, Some(causes(errors)))
+    }
+
+    pub fn expired(message: impl Into<String>) -> Failure {
+        Failure::new(410, "Expired", message)
+    }
+
+    pub fn unsupported_media(found: &str, allowed: &str) -> Failure {
+        let message = format!("the body of the request is {found:?}; accepted are {allowed}");
+        Failure::new(415, "UnsupportedMediaType", message)
+    }
+
+    pub fn too_many(message: impl Into<String>, retry_after_seconds: u32) -> Failure {
+        let mut failure = Failure::new(429, "TooManyRequests", message);
+        failure.details = Some(json!({"retryAfterSeconds": retry_after_seconds}));
+        failure
+    }
+
+    pub fn internal(message: impl Into<String>) -> Failure {
+        Failure::new(500, "InternalError", message)
+    }
+
+    #[must_use]
+    pub fn about(mut self, kind: &Kind, name: &str, causes: Option<Value>) -> Failure {
+        let mut details = json!({"name": name, "group": kind.group, "kind": kind.plural});
+        if let Some(causes) = causes {
+            details["causes"] = causes;
+            details["kind"] = json!(kind.kind);
+        }
+        self.details = Some(details);
+        self
+    }
+
+    pub fn retry_after_seconds(&self) -> Option<u64> {
+        self.details.as_ref()?.get("retryAfterSeconds")?.as_u64()
+    }
+
     pub fn to_json(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -66,4 +121,13 @@ impl Failure {
         }
         status
     }
+}
+
+fn causes(errors: &[Invalid]) -> Value {
+    let rows = errors.iter().map(|error| {
+        json!({
+            "reason": error.problem.reason(), "message": error.message, "field": error.field,
+        })
+    });
+    Value::Array(rows.collect())
 }

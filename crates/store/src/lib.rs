@@ -227,6 +227,11 @@ impl Store {
         Reading { revision: state.revision, object: state.objects.get(key).cloned() }
     }
 
+    /// Whether the writer has ended, so that nothing can be written any more.
+    pub fn is_closed(&self) -> bool {
+        self.inner.shared.read().closed
+    }
+
     /// The newest revision.
     pub fn revision(&self) -> u64 {
         self.inner.shared.read().revision

@@ -1,15 +1,26 @@
 //! The status of a definition: whether its names are free, and whether it is served.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
 use crate::kinds::Kind;
 
 use super::{list, text, texts};
 
+/// Whether the kinds of a stored definition are served.
+pub fn is_established(crd: &Value) -> bool {
+    let conditions = crd["status"]["conditions"].as_array();
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == "Established" && condition["status"] == "True")
+}
+
 /// The status that `crd` gets at `now` (RFC 3339), while `others` are served. Kinds of the
 /// definition itself may be among them. A condition that does not change keeps its time, and
 /// versions once stored stay in the list.
-pub fn established_status(crd: &Value, others: &[Kind], now: &str) -> Value {
+pub fn established_status(crd: &Value, others: &[Arc<Kind>], now: &str) -> Value {
     let conflicts = conflicts(crd, others);
     let mut accepted = crd["spec"]["names"].clone();
     if let Some(names) = accepted.as_object_mut() {
@@ -87,11 +98,14 @@ impl Conflict<'_> {
     }
 }
 
-fn conflicts<'a>(crd: &Value, others: &'a [Kind]) -> Vec<Conflict<'a>> {
+fn conflicts<'a>(crd: &Value, others: &'a [Arc<Kind>]) -> Vec<Conflict<'a>> {
     let (group, wanted) = (text(&crd["spec"], "group"), &crd["spec"]["names"]);
     let plural = text(wanted, "plural");
     let holders = |takes: &dyn Fn(&Kind) -> bool| {
-        others.iter().find(|kind| kind.group == group && kind.plural != plural && takes(kind))
+        others
+            .iter()
+            .map(|kind| &**kind)
+            .find(|kind| kind.group == group && kind.plural != plural && takes(kind))
     };
     let mut found = Vec::new();
     let mut look = |field: &'static str, name: &str| {

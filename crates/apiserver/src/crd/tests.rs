@@ -97,53 +97,80 @@ fn names_are_checked() {
             spec.versions[0].name (Invalid): "V1" is not a name of at most 63 lower-case letters, digits and hyphens that begins with a letter and ends with a letter or digit
         "#]],
     );
-    check(&[("/spec/group", json!("example"))], expect![[r#"
+    check(
+        &[("/spec/group", json!("example"))],
+        expect![[r#"
         spec.group (Invalid): "example" is not a domain with at least one dot, such as example.org
         metadata.name (Invalid): "widgets.example.org" is not the plural and the group, which are "widgets.example"
-    "#]]);
-    check(&[("/spec/names/plural", json!(3)), ("/spec/scope", json!("Namespace"))], expect![[r#"
+    "#]],
+    );
+    check(
+        &[("/spec/names/plural", json!(3)), ("/spec/scope", json!("Namespace"))],
+        expect![[r#"
         spec.names.plural (TypeInvalid): expected a string, found the number 3
         spec.scope (NotSupported): "Namespace" is not supported, use one of "Cluster", "Namespaced"; did you mean "Namespaced"?
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn groups_of_kubernetes_need_an_approval() {
     let group = ("/spec/group", json!("x.k8s.io"));
     let name = ("/metadata/name", json!("widgets.x.k8s.io"));
-    check(&[group.clone(), name.clone()], expect![[r#"
+    check(
+        &[group.clone(), name.clone()],
+        expect![[r#"
         metadata.annotations[api-approved.kubernetes.io] (Required): the group "x.k8s.io" is reserved: give the address of its review, or a text that begins with "unapproved"
-    "#]]);
+    "#]],
+    );
     let annotations = json!({"api-approved.kubernetes.io": "unapproved, for a test"});
-    check(&[group, name, ("/metadata/annotations", annotations)], expect![[r#"
+    check(
+        &[group, name, ("/metadata/annotations", annotations)],
+        expect![[r#"
         1 kinds
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn exactly_one_version_is_stored_and_each_has_a_schema() {
-    check(&[("/spec/versions/0/storage", json!(false))], expect![[r#"
+    check(
+        &[("/spec/versions/0/storage", json!(false))],
+        expect![[r#"
         spec.versions (Invalid): one version must have storage: true
-    "#]]);
-    check(&[("/spec/versions/0/schema", json!({}))], expect![[r#"
+    "#]],
+    );
+    check(
+        &[("/spec/versions/0/schema", json!({}))],
+        expect![[r#"
         spec.versions[0].schema.openAPIV3Schema (Required): a schema is required for each version
-    "#]]);
-    check(&[("/spec/versions", json!([]))], expect![[r#"
+    "#]],
+    );
+    check(
+        &[("/spec/versions", json!([]))],
+        expect![[r#"
         spec.versions (Invalid): one version must have storage: true
-    "#]]);
+    "#]],
+    );
     let version = widget()["spec"]["versions"][0].clone();
-    check(&[("/spec/versions", json!([version, version]))], expect![[r#"
+    check(
+        &[("/spec/versions", json!([version, version]))],
+        expect![[r#"
         spec.versions[1].name (Duplicate): "v1" is the name of an earlier version too
         spec.versions (Invalid): 2 versions have storage: true, exactly one must
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn the_schema_is_told_apart_by_its_path() {
     let root = "/spec/versions/0/schema/openAPIV3Schema";
-    check(&[(&format!("{root}/properties/spec/type"), Value::Null)], expect![[r#"
+    check(
+        &[(&format!("{root}/properties/spec/type"), Value::Null)],
+        expect![[r#"
         spec.versions[0].schema.openAPIV3Schema.properties[spec].type (Required): a type is required: object, array, string, integer, number or boolean
-    "#]]);
+    "#]],
+    );
     check(
         &[(
             &format!("{root}/properties/metadata/properties"),
@@ -153,9 +180,12 @@ fn the_schema_is_told_apart_by_its_path() {
             spec.versions[0].schema.openAPIV3Schema.properties[metadata].properties[labels] (Forbidden): not allowed: of the metadata only name and generateName may be restricted
         "#]],
     );
-    check(&[(root, json!({"type": "object", "additionalProperties": true}))], expect![[r#"
+    check(
+        &[(root, json!({"type": "object", "additionalProperties": true}))],
+        expect![[r#"
         spec.versions[0].schema.openAPIV3Schema.additionalProperties (Forbidden): the whole object has named properties: give them, or set x-kubernetes-preserve-unknown-fields
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -255,7 +285,8 @@ fn a_definition_without_conflicts_is_established_and_keeps_its_times() {
           "storedVersions": [
             "v1"
           ]
-        }"#]].assert_eq(&serde_json::to_string_pretty(&crd["status"]).expect("it is JSON"));
+        }"#]]
+    .assert_eq(&serde_json::to_string_pretty(&crd["status"]).expect("it is JSON"));
     crd["spec"]["versions"][0]["name"] = json!("v2");
     let later = established_status(&crd, &kinds(&widget()).expect("valid"), "2026-02-02T00:00:00Z");
     assert_eq!(later["conditions"], crd["status"]["conditions"]);
@@ -289,7 +320,7 @@ fn a_name_that_another_kind_has_is_not_accepted() {
             "type": "Established"
           }
         ]"#]]
-        .assert_eq(&serde_json::to_string_pretty(&status["conditions"]).expect("it is JSON"));
+    .assert_eq(&serde_json::to_string_pretty(&status["conditions"]).expect("it is JSON"));
 }
 
 proptest! {

@@ -47,17 +47,29 @@ fn an_error_says_where_it_is() {
     check_json("", expect!["line 1 column 0: EOF while parsing a value"]);
     check_json("{\"a\": 1e999}", expect!["line 1 column 11: number out of range"]);
     check_yaml("a: 1\nb: [", expect!["line 2 column 4: unclosed bracket '[' at line 2, column 4"]);
-    check_yaml("a: 1\na: 2", expect!["line 2 column 1: duplicate mapping key: a, set DuplicateKeyPolicy in Options if acceptable at line 2, column 1"]);
+    check_yaml(
+        "a: 1\na: 2",
+        expect![
+            "line 2 column 1: duplicate mapping key: a, set DuplicateKeyPolicy in Options if acceptable at line 2, column 1"
+        ],
+    );
     check_yaml("a: 1\n---\nb: 2", expect!["line 0 column 0: expected one document, found 2"]);
     check_yaml("# nothing", expect!["line 0 column 0: the document is empty"]);
-    check_yaml("a: .inf", expect!["line 1 column 4: non-finite float `.inf` rejected by the configured policy at line 1, column 4"]);
+    check_yaml(
+        "a: .inf",
+        expect![
+            "line 1 column 4: non-finite float `.inf` rejected by the configured policy at line 1, column 4"
+        ],
+    );
 }
 
 #[test]
 fn yaml_reads_as_people_mean_it() {
     check_yaml(
         "a: no\nb: 1.5\nc: 0x10\nd: '1'\ne: ~\nf: true\n1: x\nt: 2026-01-01\nbase: &b {x: 1}\nmore: {<<: *b, y: 2}",
-        expect![[r#"{"1":"x","a":"no","b":1.5,"base":{"x":1},"c":16,"d":"1","e":null,"f":true,"more":{"x":1,"y":2},"t":"2026-01-01"}"#]],
+        expect![[
+            r#"{"1":"x","a":"no","b":1.5,"base":{"x":1},"c":16,"d":"1","e":null,"f":true,"more":{"x":1,"y":2},"t":"2026-01-01"}"#
+        ]],
     );
     check_yaml("{\"a\": 1, \"a\": 2}", expect![[r#"{"a":2}"#]]);
     let documents = yaml_documents("a: 1\n---\n---\nb: 2\n").expect("it is right");
@@ -71,7 +83,10 @@ fn depth_and_size_are_bounded() {
     check_json(&nested(DEPTH_MAX + 1), expect!["line 1 column 102: nested deeper than 100 levels"]);
     assert!(decode_json(nested(100_000).as_bytes()).is_err());
     assert!(yaml(nested(100_000).as_bytes()).is_err());
-    check_json(&format!("[{}1]", "1,".repeat(NODES_MAX)), expect!["line 1 column 999999: more than 500000 values"]);
+    check_json(
+        &format!("[{}1]", "1,".repeat(NODES_MAX)),
+        expect!["line 1 column 999999: more than 500000 values"],
+    );
 }
 
 #[test]

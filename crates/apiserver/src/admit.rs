@@ -1,0 +1,150 @@
+//! From a decoded body to an object that may be written: defaults, unknown fields, schema, checks.
+//! Pure; [`crate::write`] calls it for every way in which an object can change.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::kinds::Kind;
+use crate::object::{self, text};
+use crate::request::FieldValidation;
+use crate::schema::Path;
+use crate::status::{Failure, Invalid};
+use crate::{crd, own_kinds};
+
+/// An object that passed, and what its writer should be told all the same.
+#[derive(Debug)]
+pub struct Admitted {
+    pub object: Value,
+    pub warnings: Vec<String>,
+}
+
+/// `doubled` are the keys that stood twice in the body.
+pub fn admit(
+    kind: &Kind,
+    live: Option<&Value>,
+    mut object: Value,
+    doubled: Vec<Invalid>,
+    validation: Option<FieldValidation>,
+    others: &[Arc<Kind>],
+    now: &str,
+) -> Result<Admitted, Failure> {
+    let name = text(&object, "name").to_owned();
+    let mut loose = doubled;
+    loose.extend(kind.compiled.unknown_fields(&object));
+    let warnings = match validation.unwrap_or(usual_validation(kind)) {
+        FieldValidation::Strict if !loose.is_empty() => {
+            return Err(Failure::strict(kind, &name, &loose));
+        }
+        FieldValidation::Strict | FieldValidation::Ignore => Vec::new(),
+        FieldValidation::Warn => {
+            loose.iter().map(|error| format!("{}: {}", error.field, error.message)).collect()
+        }
+    };
+    kind.compiled.prune(&mut object);
+    kind.compiled.fill_defaults(&mut object);
+
+    let is_definition = kind.is("apiextensions.k8s.io", "CustomResourceDefinition");
+    if is_definition {
+        crd::fill_names(&mut object);
+    }
+    // Our own checks say more than the schema can; it stands behind them all the same.
+    let mut problems = own_kinds::problems(kind, &object);
+    if problems.is_empty() {
+        problems = kind.compiled.validate(&object, &Path::ROOT);
+        problems.extend(metadata_problems(&object));
+    }
+    if problems.is_empty() && is_definition {
+        problems = crd::validate(&object);
+        problems.extend(live.into_iter().flat_map(|live| crd::validate_update(live, &object)));
+    }
+    if !problems.is_empty() {
+        return Err(Failure::invalid(kind, &name, &problems));
+    }
+    let mut object = object::settle(kind, live, object)?;
+    let mut warnings = warnings;
+    if is_definition {
+        object["status"] = crd::established_status(&object, others, now);
+        warnings.extend(unevaluated_rules(&object));
+    }
+    Ok(Admitted { object, warnings })
+}
+
+/// In our own kinds an unknown field is an error unless the client says otherwise: a misspelt
+/// wish that is silently dropped is worse than a refused file.
+fn usual_validation(kind: &Kind) -> FieldValidation {
+    if own_kinds::is_own(kind) { FieldValidation::Strict } else { FieldValidation::Warn }
+}
+
+/// Says it when a definition has rules that this server keeps but does not check.
+fn unevaluated_rules(definition: &Value) -> Option<String> {
+    let kinds = crd::kinds(definition).unwrap_or_default();
+    let has_rules = kinds.iter().any(|kind| kind.compiled.has_expressions());
+    has_rules.then(|| {
+        "x-kubernetes-validations: these rules are kept, but not evaluated by this server"
+            .to_owned()
+    })
+}
+
+/// Annotations may hold whole manifests, but not be a place to store files.
+const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
+const LABEL_VALUE_CHARACTERS_MAX: usize = 63;
+
+fn metadata_problems(object: &Value) -> Vec<Invalid> {
+    use crate::status::Problem;
+    let mut problems = Vec::new();
+    let metadata = &object["metadata"];
+    for (key, value) in metadata["labels"].as_object().into_iter().flatten() {
+        let value = value.as_str().unwrap_or_default();
+        if let Some(message) = label_key_problem(key).or_else(|| label_value_problem(value)) {
+            let field = format!("metadata.labels[{key}]");
+            problems.push(Invalid { field, problem: Problem::Invalid, message });
+        }
+    }
+    let annotations = metadata["annotations"].as_object();
+    let size: usize = annotations
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| key.len() + value.as_str().unwrap_or_default().len())
+        .sum();
+    if size > ANNOTATIONS_BYTES_MAX {
+        problems.push(Invalid {
+            field: "metadata.annotations".to_owned(),
+            problem: Problem::TooLong,
+            message: format!("found {size} bytes, at most {ANNOTATIONS_BYTES_MAX} are allowed"),
+        });
+    }
+    problems
+}
+
+fn label_key_problem(key: &str) -> Option<String> {
+    let (prefix, name) = match key.rsplit_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, key),
+    };
+    let fine = prefix.is_none_or(object::is_dns_subdomain)
+        && !name.is_empty()
+        && label_value_problem(name).is_none();
+    (!fine).then(|| {
+        format!(
+            "the key {key:?} is not a name of at most 63 letters, digits, '-', '_' and '.', with \
+             or without a domain before a slash"
+        )
+    })
+}
+
+fn label_value_problem(value: &str) -> Option<String> {
+    let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    let edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
+    let bytes = value.as_bytes();
+    let fine = bytes.len() <= LABEL_VALUE_CHARACTERS_MAX
+        && bytes.iter().all(|byte| inner(*byte))
+        && edge(bytes.first())
+        && edge(bytes.last());
+    (!fine).then(|| {
+        format!(
+            "found {value:?}; a value has at most 63 letters, digits, '-', '_' and '.', and \
+             begins and ends with a letter or digit"
+        )
+    })
+}

@@ -1,0 +1,109 @@
+//! Answers on the wire: objects, documents and failures as HTTP responses.
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, ETAG, RETRY_AFTER};
+use http::{HeaderValue, StatusCode};
+use serde_json::Value;
+
+use crate::status::Failure;
+use crate::{encode, openapi};
+
+/// More than this a client would not show.
+const WARNINGS_MAX: usize = 20;
+const WARNING_CHARACTERS_MAX: usize = 400;
+
+#[derive(Debug)]
+pub struct Answer {
+    pub code: StatusCode,
+    pub body: Bytes,
+    pub content_type: &'static str,
+    pub warnings: Vec<String>,
+}
+
+impl Answer {
+    pub fn json(body: Bytes) -> Answer {
+        Answer {
+            code: StatusCode::OK,
+            body,
+            content_type: "application/json",
+            warnings: Vec::new(),
+        }
+    }
+
+    pub fn value(value: &Value) -> Answer {
+        Answer::json(encode::to_bytes(value))
+    }
+
+    pub fn text(body: impl Into<Bytes>) -> Answer {
+        Answer { content_type: "text/plain; charset=utf-8", ..Answer::json(body.into()) }
+    }
+
+    #[must_use]
+    pub fn with_code(mut self, code: StatusCode) -> Answer {
+        self.code = code;
+        self
+    }
+
+    #[must_use]
+    pub fn with_warnings(mut self, warnings: Vec<String>) -> Answer {
+        self.warnings = warnings;
+        self
+    }
+}
+
+impl IntoResponse for Answer {
+    fn into_response(self) -> Response {
+        let mut response = Response::new(Body::from(self.body));
+        *response.status_mut() = self.code;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
+        for warning in self.warnings.iter().take(WARNINGS_MAX) {
+            if let Ok(value) = HeaderValue::from_str(&warning_header(warning)) {
+                headers.append("warning", value);
+            }
+        }
+        response
+    }
+}
+
+/// A document that rarely changes: the client may keep it as long as its tag stays the same.
+pub fn cached(body: Bytes, content_type: &'static str, if_none_match: Option<&str>) -> Response {
+    let tag = format!("\"{}\"", openapi::hash(&body));
+    let unchanged = if_none_match.is_some_and(|known| known.contains(&tag));
+    let mut answer = Answer { content_type, ..Answer::json(body) };
+    if unchanged {
+        answer = Answer { body: Bytes::new(), code: StatusCode::NOT_MODIFIED, ..answer };
+    }
+    let mut response = answer.into_response();
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        response.headers_mut().insert(ETAG, tag);
+    }
+    response
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let code = StatusCode::from_u16(self.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = Answer::value(&self.to_json()).with_code(code).into_response();
+        if let Some(seconds) = self.retry_after_seconds() {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if self.code == 401 {
+            let challenge = HeaderValue::from_static("Bearer realm=\"tombolo\"");
+            response.headers_mut().insert("www-authenticate", challenge);
+        }
+        response
+    }
+}
+
+/// `299 - "text"`, as RFC 7234 has it; what a header cannot carry becomes a blank.
+fn warning_header(text: &str) -> String {
+    let clean: String = text
+        .chars()
+        .take(WARNING_CHARACTERS_MAX)
+        .map(|character| if character.is_ascii_graphic() { character } else { ' ' })
+        .collect();
+    format!("299 - \"{}\"", clean.replace('\\', "\\\\").replace('"', "\\\""))
+}

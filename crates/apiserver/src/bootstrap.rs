@@ -1,0 +1,72 @@
+//! What a server brings along: its first namespaces and the definitions of its own kinds, written
+//! in one commit when they are missing or of another release.
+
+use serde_json::{Value, json};
+use tombolo_store::{Change, Expect, Write};
+
+use crate::kinds::Kind;
+use crate::object::{self, Birth, text};
+use crate::server::Api;
+use crate::status::Failure;
+use crate::write::store_failure;
+use crate::{crd, encode, own_kinds, time};
+
+/// `tombolo-system` holds what the server itself keeps: leases and access tokens.
+const NAMESPACES: &[&str] = &["default", "tombolo-system"];
+
+pub(crate) async fn run(api: &Api) -> Result<(), Failure> {
+    let kinds = api.registry.now();
+    let find = |group: &str, plural: &str| {
+        let found = kinds.find(group, "v1", plural);
+        found.map(|served| &served.kind).expect("a core kind is always served")
+    };
+    let namespace = find("", "namespaces");
+    let definition = find("apiextensions.k8s.io", "customresourcedefinitions");
+    let mut writes = Vec::new();
+    for name in NAMESPACES {
+        let wanted = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        writes.extend(write(api, namespace, wanted)?);
+    }
+    for wanted in own_kinds::definitions() {
+        writes.extend(write(api, definition, wanted)?);
+    }
+    if writes.is_empty() {
+        return Ok(());
+    }
+    api.store.commit(writes).await.map_err(|error| store_failure(definition, "", &error))?;
+    api.registry.reload(&api.store);
+    Ok(())
+}
+
+/// The write that makes an object what this release wants it to be; `None` if it is so already.
+fn write(api: &Api, kind: &Kind, wanted: Value) -> Result<Option<Write>, Failure> {
+    let key = kind.key(None, text(&wanted, "name"));
+    let stored = api.store.get(&key);
+    let live = stored.as_deref().map(encode::parse);
+    let (expect, object) = match (&stored, &live) {
+        (Some(stored), Some(live))
+            if live["spec"] != wanted["spec"] && !wanted["spec"].is_null() =>
+        {
+            let mut object = live.clone();
+            object["spec"] = wanted["spec"].clone();
+            (Expect::Revision(stored.revision), object::settle(kind, Some(live), object)?)
+        }
+        (Some(_), _) => return Ok(None),
+        (None, _) => {
+            let uid = uuid::Uuid::new_v4().to_string();
+            let birth = Birth { now: &time::now(), uid: &uid, suffix: "" };
+            let object = object::create(kind, wanted, None, birth)?;
+            (Expect::Absent, object::settle(kind, None, object)?)
+        }
+    };
+    let mut object = object;
+    if kind.is("apiextensions.k8s.io", "CustomResourceDefinition") {
+        object["status"] = crd::established_status(&object, &[], &time::now());
+    }
+    let change = Change::Put(encode::draft(&object));
+    let note = encode::to_bytes(&json!({
+        "time": time::now(), "user": "system", "role": "system", "verb": "bootstrap",
+        "object": key, "from": stored.map_or(0, |stored| stored.revision),
+    }));
+    Ok(Some(Write { key: key.into(), expect, change, note: Some(note) }))
+}

@@ -1,0 +1,166 @@
+//! What goes when something else goes: dependents of a deleted owner, the contents of a deleted
+//! namespace, the objects of a deleted definition, and events that nobody asks for any more.
+//!
+//! [`Graph`] is told of every object and decides; [`run`] follows the store, and acts. Kubernetes
+//! has controllers of its own for this, so that it is of use in the embedded home alone.
+
+mod graph;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tombolo_identity::{Permit, Subject, Verb, access};
+use tombolo_store::{At, Store};
+
+pub use graph::{Action, Graph};
+
+use crate::request::{Query, Target};
+use crate::server::{Api, Call, resource_of};
+use crate::status::Failure;
+use crate::{encode, object, remove, time, write};
+
+/// Events tell what happened lately; after this they are history.
+const EVENT_LIFE_SECONDS: i64 = 60 * 60;
+const EVENT_SWEEP_EVERY: Duration = Duration::from_secs(60);
+/// More would keep the loop from looking at what has happened meanwhile.
+const ACTIONS_PER_ROUND_MAX: usize = 500;
+/// The pause before a failed action is tried again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Follows the store until the task is dropped.
+pub async fn run(api: Api) {
+    loop {
+        let (mut graph, revision) = load(&api.store);
+        let Ok(mut watch) = api.store.watch("", revision) else { continue };
+        let mut sweep_at = tokio::time::Instant::now();
+        loop {
+            let pending = act(&api, &graph).await;
+            let pause = if pending { RETRY_AFTER } else { EVENT_SWEEP_EVERY };
+            tokio::select! {
+                batch = watch.next() => match batch {
+                    Ok(batch) => batch.events.iter().for_each(|event| graph.observe(event)),
+                    // The loop was held up for longer than the history lasts: look at everything.
+                    Err(_) => break,
+                },
+                () = tokio::time::sleep(pause) => (),
+            }
+            if tokio::time::Instant::now() >= sweep_at {
+                sweep_at = tokio::time::Instant::now() + EVENT_SWEEP_EVERY;
+                sweep_events(&api).await;
+            }
+        }
+    }
+}
+
+fn load(store: &Store) -> (Graph, u64) {
+    let page = store.list("", At::Latest, None, usize::MAX).expect("the latest can be listed");
+    let mut graph = Graph::default();
+    for object in &page.objects {
+        graph.insert(&object.key, &object.bytes);
+    }
+    (graph, page.revision)
+}
+
+/// Does what the graph asks for; says whether something is left to do.
+async fn act(api: &Api, graph: &Graph) -> bool {
+    let actions = graph.plan(ACTIONS_PER_ROUND_MAX);
+    let mut left = actions.len() == ACTIONS_PER_ROUND_MAX;
+    for action in actions {
+        if let Err(failure) = apply(api, &action).await {
+            // Gone or changed in between: the next look will tell.
+            if failure.code != 404 && failure.code != 409 {
+                tracing::warn!(?action, message = failure.message, "cannot clear up");
+                left = true;
+            }
+        }
+    }
+    left
+}
+
+async fn apply(api: &Api, action: &Action) -> Result<(), Failure> {
+    tracing::debug!(?action, "clearing up");
+    match action {
+        Action::Delete { key, uid, .. } => {
+            let call = call_for(api, key)?;
+            let body = json!({"preconditions": {"uid": uid}, "propagationPolicy": "Background"});
+            remove::one(&call, &permit(&call)?, body.to_string().as_bytes()).await.map(drop)
+        }
+        Action::Release { key, finalizer } => {
+            change(api, key, |object| drop_finalizer(object, finalizer)).await
+        }
+        Action::Disown { key, owner } => change(api, key, |object| drop_owner(object, owner)).await,
+    }
+}
+
+async fn change(api: &Api, key: &str, edit: impl Fn(&mut Value)) -> Result<(), Failure> {
+    let call = call_for(api, key)?;
+    let stored = api.store.get(key).ok_or_else(|| Failure::not_found(&call.served.kind, key))?;
+    let live = encode::parse(&stored);
+    let mut wanted = live.clone();
+    edit(&mut wanted);
+    write::replace_as_is(&call, &stored, &live, wanted).await
+}
+
+fn drop_finalizer(object: &mut Value, finalizer: &str) {
+    for place in ["/metadata/finalizers", "/spec/finalizers"] {
+        if let Some(list) = object.pointer_mut(place).and_then(Value::as_array_mut) {
+            list.retain(|name| name != finalizer);
+        }
+    }
+}
+
+fn drop_owner(object: &mut Value, owner: &str) {
+    let owners = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut);
+    if let Some(list) = owners {
+        list.retain(|reference| reference["uid"] != owner);
+    }
+}
+
+async fn sweep_events(api: &Api) {
+    let Ok(page) = api.store.list("/events/", At::Latest, None, usize::MAX) else { return };
+    let now = time::now_seconds();
+    for stored in &page.objects {
+        let event = encode::parse(stored);
+        if !graph::is_stale(&event, now, EVENT_LIFE_SECONDS) {
+            continue;
+        }
+        let uid = object::text(&event, "uid").to_owned();
+        let why = "events are kept for an hour";
+        let action = Action::Delete { key: stored.key.to_string(), uid, why };
+        if let Err(failure) = apply(api, &action).await {
+            tracing::debug!(message = failure.message, "an event could not be removed");
+        }
+    }
+}
+
+/// A call of the server to itself about the object under a key.
+fn call_for(api: &Api, key: &str) -> Result<Call, Failure> {
+    let mut parts = key.splitn(4, '/');
+    let mut next = || parts.next().unwrap_or_default().to_owned();
+    let (group, plural, namespace, name) = (next(), next(), next(), next());
+    let kinds = api.registry.now();
+    let served = kinds
+        .iter()
+        .find(|served| served.kind.group == group && served.kind.plural == plural)
+        .ok_or_else(Failure::no_such_path)?
+        .clone();
+    let target = Target {
+        version: served.kind.version.clone(),
+        group,
+        resource: plural,
+        namespace: Some(namespace).filter(|namespace| !namespace.is_empty()),
+        name: Some(name),
+        subresource: None,
+    };
+    let query = Query { field_manager: Some("tombolo-garbage".to_owned()), ..Query::default() };
+    let subject = Subject::system("garbage");
+    let headers = http::HeaderMap::new();
+    Ok(Call { api: api.clone(), served, target, query, headers, subject })
+}
+
+fn permit(call: &Call) -> Result<Permit, Failure> {
+    let target = access::Target::Resource(resource_of(&call.target));
+    let attributes = access::Attributes { verb: Verb::Delete, target };
+    tombolo_identity::authorize(&call.subject, &attributes)
+        .map_err(|denied| Failure::forbidden(denied.to_string()))
+}

@@ -1,0 +1,153 @@
+//! Delete and deletecollection.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+use tombolo_identity::Permit;
+use tombolo_store::{At, Change, Expect};
+
+use crate::answer::Answer;
+use crate::object::{self, Deletion, text};
+use crate::request::Propagation;
+use crate::select::Selection;
+use crate::server::Call;
+use crate::status::Failure;
+use crate::write::{Unwritten, decode_body};
+use crate::{encode, time};
+
+const ATTEMPTS_MAX: usize = 16;
+
+/// What a client asks of a delete, from the body or the query.
+#[derive(Debug, Default)]
+struct Options {
+    propagation: Option<Propagation>,
+    uid: Option<String>,
+    revision: Option<String>,
+    dry_run: bool,
+}
+
+/// What became of one object.
+enum Gone {
+    Now(Value),
+    /// It is held, and marked.
+    Later(Value),
+}
+
+pub(crate) async fn one(call: &Call, _permit: &Permit, body: &[u8]) -> Result<Answer, Failure> {
+    let options = options(call, body)?;
+    match delete(call, call.name(), call.target.namespace.as_deref(), &options).await? {
+        Gone::Later(object) => Ok(Answer::value(&object).with_code(StatusCode::OK)),
+        Gone::Now(object) => Ok(Answer::value(&json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+            "details": {
+                "name": call.name(), "group": call.served.kind.group,
+                "kind": call.served.kind.plural, "uid": text(&object, "uid"),
+            },
+        }))),
+    }
+}
+
+pub(crate) async fn collection(
+    call: &Call,
+    _permit: &Permit,
+    body: &[u8],
+) -> Result<Answer, Failure> {
+    let kind = &call.served.kind;
+    let options = options(call, body)?;
+    let selection = Selection::new(kind, &call.target, &call.query)?;
+    let page = call
+        .api
+        .store
+        .list(&selection.prefix, At::Latest, None, usize::MAX)
+        .map_err(|error| crate::write::store_failure(kind, "", &error))?;
+    let mut gone = Vec::new();
+    for object in page.objects.iter().filter(|object| selection.matches(object)) {
+        let value = encode::parse(object);
+        match delete(call, text(&value, "name"), object::namespace_of(&value), &options).await {
+            Ok(Gone::Now(object) | Gone::Later(object)) => gone.push(encode::to_bytes(&object)),
+            // Somebody else has deleted it in between, which is as good.
+            Err(failure) if failure.code == 404 => (),
+            Err(failure) => return Err(failure),
+        }
+    }
+    let meta = encode::ListMeta { revision: call.api.store.revision(), ..Default::default() };
+    Ok(Answer::json(encode::list(kind, &meta, &gone)))
+}
+
+async fn delete(
+    call: &Call,
+    name: &str,
+    namespace: Option<&str>,
+    options: &Options,
+) -> Result<Gone, Failure> {
+    let kind = &call.served.kind;
+    call.guard_own_kinds(name)?;
+    for _ in 0..ATTEMPTS_MAX {
+        let stored = call
+            .api
+            .store
+            .get(&kind.key(namespace, name))
+            .ok_or_else(|| Failure::not_found(kind, name))?;
+        let live = encode::parse(&stored);
+        check_preconditions(call, &live, options)?;
+        let deletion = object::delete(kind, &live, options.propagation, &time::now());
+        let (change, object) = match deletion {
+            Deletion::Pending => return Ok(Gone::Later(live)),
+            Deletion::Mark(object) => (Change::Put(encode::draft(&object)), object),
+            Deletion::Remove => (Change::Delete(encode::draft(&live)), live),
+        };
+        let removed = matches!(change, Change::Delete(_));
+        if options.dry_run {
+            return Ok(if removed { Gone::Now(object) } else { Gone::Later(object) });
+        }
+        let expect = Expect::Revision(stored.revision);
+        match call.commit(&object, expect, change, "delete").await {
+            Ok(stored) if removed => return Ok(Gone::Now(encode::parse(&stored))),
+            Ok(stored) => return Ok(Gone::Later(encode::parse(&stored))),
+            Err(Unwritten::Raced) => (),
+            Err(Unwritten::Refused(failure)) => return Err(failure),
+        }
+    }
+    Err(Failure::stale(kind, name))
+}
+
+fn check_preconditions(call: &Call, live: &Value, options: &Options) -> Result<(), Failure> {
+    let fails = |what: &str, wanted: &Option<String>, field: &str| {
+        let found = text(live, field);
+        wanted.as_deref().filter(|wanted| *wanted != found).map(|wanted| {
+            let why = format!(
+                "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: \
+                 {found}"
+            );
+            Failure::conflict(&call.served.kind, text(live, "name"), &why)
+        })
+    };
+    let failure = fails("UID", &options.uid, "uid")
+        .or_else(|| fails("ResourceVersion", &options.revision, "resourceVersion"));
+    failure.map_or(Ok(()), Err)
+}
+
+fn options(call: &Call, body: &[u8]) -> Result<Options, Failure> {
+    let mut options = Options {
+        propagation: call.query.propagation,
+        dry_run: call.query.dry_run,
+        ..Options::default()
+    };
+    if body.is_empty() {
+        return Ok(options);
+    }
+    let body = decode_body(call.content_type(), body)?.value;
+    if !body.is_object() {
+        return Err(Failure::bad_request("the body is not an object; expected DeleteOptions"));
+    }
+    if let Some(policy) = body["propagationPolicy"].as_str() {
+        options.propagation = Some(Propagation::parse(policy)?);
+    }
+    if body["orphanDependents"] == true {
+        options.propagation = Some(Propagation::Orphan);
+    }
+    options.dry_run |= body["dryRun"].as_array().is_some_and(|list| !list.is_empty());
+    let own = |value: &Value| value.as_str().map(str::to_owned);
+    options.uid = own(&body["preconditions"]["uid"]);
+    options.revision = own(&body["preconditions"]["resourceVersion"]);
+    Ok(options)
+}

@@ -1,0 +1,101 @@
+//! Which objects a list, a watch or a deletecollection is about: the key, the labels, the fields.
+
+use serde_json::Value;
+use tombolo_store::Object;
+
+use crate::encode;
+use crate::kinds::Kind;
+use crate::request::{Query, Target};
+use crate::selector::{FieldSelector, LabelSelector};
+use crate::status::Failure;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Selection {
+    /// Everything of interest has a key that begins so.
+    pub prefix: String,
+    /// The one key of interest, when the request names an object.
+    exact: Option<String>,
+    labels: Option<LabelSelector>,
+    fields: Option<FieldSelector>,
+}
+
+impl Selection {
+    pub(crate) fn new(kind: &Kind, target: &Target, query: &Query) -> Result<Selection, Failure> {
+        let bad = |problem: &dyn std::fmt::Display| Failure::bad_request(problem.to_string());
+        let labels = query.label_selector.as_deref().map(LabelSelector::parse).transpose();
+        let labels = labels.map_err(|problem| bad(&problem))?;
+        let parse = |text: &str| FieldSelector::parse(text, &kind.kind, &kind.selectable_fields);
+        let fields = query.field_selector.as_deref().map(parse).transpose();
+        let fields = fields.map_err(|problem| bad(&problem))?;
+
+        let prefix = match &target.namespace {
+            Some(namespace) => kind.namespace_prefix(namespace),
+            None => kind.prefix(),
+        };
+        // Clients wait for one object by selecting its name: a key then, not a search.
+        let selected = fields.as_ref().and_then(|fields| fields.required("metadata.name"));
+        let name = target.name.as_deref().or(selected);
+        let one_place = target.namespace.is_some() || kind.scope == crate::kinds::Scope::Cluster;
+        let exact =
+            name.filter(|_| one_place).map(|name| kind.key(target.namespace.as_deref(), name));
+        let prefix = exact.clone().unwrap_or(prefix);
+        Ok(Selection { prefix, exact, labels, fields })
+    }
+
+    pub(crate) fn matches(&self, object: &Object) -> bool {
+        if self.exact.as_deref().is_some_and(|key| key != &*object.key) {
+            return false;
+        }
+        if self.labels.is_none() && self.fields.is_none() {
+            return true;
+        }
+        let value = encode::parse(object);
+        self.labels.as_ref().is_none_or(|labels| labels.matches(&value))
+            && self.fields.as_ref().is_none_or(|fields| fields.matches(&value))
+    }
+
+    /// Whether every object under the prefix is meant, so that counting needs no look at them.
+    pub(crate) fn takes_all(&self) -> bool {
+        self.exact.is_none() && self.labels.is_none() && self.fields.is_none()
+    }
+}
+
+/// A place in a list that was cut short: the revision it was made at and the last key given out.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Continue {
+    pub revision: u64,
+    pub after: String,
+}
+
+impl Continue {
+    pub(crate) fn encode(&self) -> String {
+        use base64::Engine;
+        let text = serde_json::json!({"rv": self.revision, "after": self.after}).to_string();
+        base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(text)
+    }
+
+    pub(crate) fn decode(token: &str) -> Result<Continue, Failure> {
+        use base64::Engine;
+        let bytes = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(token).ok();
+        let value: Option<Value> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let parts = value.as_ref().and_then(|value| {
+            Some(Continue {
+                revision: value["rv"].as_u64()?,
+                after: value["after"].as_str()?.to_owned(),
+            })
+        });
+        parts.ok_or_else(|| Failure::bad_request("continue: this is not a token of this server"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_continue_token_comes_back_as_it_was() {
+        let token = Continue { revision: 7, after: "g/things/ns/ü".to_owned() };
+        assert_eq!(Continue::decode(&token.encode()).expect("own token"), token);
+        assert_eq!(Continue::decode("nonsense").expect_err("not ours").code, 400);
+    }
+}

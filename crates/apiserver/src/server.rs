@@ -1,0 +1,331 @@
+//! The server: its state, and the way of a request from the socket to its handler.
+//!
+//! Every request is answered by [`Api::dispatch`]: read what it asks, who asks, whether they may,
+//! whether there is room; then one handler.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, IF_NONE_MATCH, USER_AGENT};
+use http::request::Parts;
+use http::{HeaderMap, Method};
+use serde_json::json;
+use tombolo_identity::{Permit, Subject, TokenHash, Verb, access};
+use tombolo_store::Store;
+
+use crate::accept::{self, Representation};
+use crate::answer::{Answer, cached};
+use crate::discovery::{self, Aggregated, Area};
+use crate::registry::{Registry, Served};
+use crate::request::{Path, Query, Target, parse_path, verb};
+use crate::serve::Peer;
+use crate::status::Failure;
+use crate::traffic::Traffic;
+use crate::{apply, authenticate, encode, own_paths, read, remove, review, scale, watch, write};
+
+/// The largest body: twice what Kubernetes' own store would take.
+pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
+/// A client that sends its body slower than this is not coming to an end.
+const BODY_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// The API over one store. Cheap to clone; all clones are the same server.
+#[derive(Clone, Debug)]
+pub struct Api {
+    pub(crate) store: Store,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) admin: TokenHash,
+    pub(crate) traffic: Arc<Traffic>,
+}
+
+/// One request, read and allowed: what the handlers get.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub api: Api,
+    pub served: Arc<Served>,
+    pub target: Target,
+    pub query: Query,
+    pub headers: HeaderMap,
+    pub subject: Subject,
+}
+
+impl Api {
+    /// Opens the API over a store, and sees to it that our own kinds and the first namespaces
+    /// are there.
+    pub async fn open(store: Store, admin: TokenHash) -> Result<Api, Failure> {
+        let api = Api {
+            registry: Arc::new(Registry::load(&store)),
+            store,
+            admin,
+            traffic: Arc::new(Traffic::default()),
+        };
+        crate::bootstrap::run(&api).await?;
+        Ok(api)
+    }
+
+    /// Everything that the API answers; facades and the console are merged in by the program.
+    pub fn router(&self) -> Router {
+        Router::new().fallback(handle).with_state(self.clone())
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    async fn dispatch(&self, request: Request) -> Result<Response, Failure> {
+        let (parts, body) = request.into_parts();
+        let path = parse_path(parts.uri.path());
+        let query = Query::parse(parts.uri.query().unwrap_or_default())?;
+        let subject = authenticate::subject(self, &parts)?;
+        let verb = match &path {
+            Path::Resource(target) => verb(&parts.method, target, &query).ok_or_else(|| {
+                let method = &parts.method;
+                Failure::new(405, "MethodNotAllowed", format!("{method} is not possible here"))
+            })?,
+            _ => Verb::of_method(parts.method.as_str()),
+        };
+        let permit = authorize(&subject, verb, &path, parts.uri.path())?;
+        let _room = self.traffic.enter(&subject, &path)?;
+
+        let target = match path {
+            Path::Resource(target) => target,
+            Path::Health => return Ok(own_paths::health(self, parts.uri.path(), &query)),
+            Path::Version => return Ok(Answer::value(&version()).into_response()),
+            Path::Own(operation) => {
+                return own_paths::answer(self, permit, &operation, &parts.method, &query, body)
+                    .await;
+            }
+            other => return self.document(&other, &parts),
+        };
+        if review::is_review(&target) {
+            let body = read_body(body).await?;
+            let content_type = content_type(&parts.headers);
+            return review::answer(self, &target, &subject, verb, content_type, &body);
+        }
+        let kinds = self.registry.now();
+        let served = kinds
+            .find(&target.group, &target.version, &target.resource)
+            .ok_or_else(Failure::no_such_path)?
+            .clone();
+        let api = self.clone();
+        let call = Call { api, served, target, query, headers: parts.headers, subject };
+        call.answer(permit, verb, body).await
+    }
+
+    fn document(&self, path: &Path, parts: &Parts) -> Result<Response, Failure> {
+        if parts.method != Method::GET {
+            return Err(Failure::new(405, "MethodNotAllowed", "this document can only be read"));
+        }
+        let kinds = self.registry.now();
+        let representation = negotiate(&parts.headers, accept::OF_DISCOVERY)?;
+        let known = parts.headers.get(IF_NONE_MATCH).and_then(|tag| tag.to_str().ok());
+        let send = |body: Bytes| Ok(cached(body, representation.content_type(), known));
+        let render = |area| match representation {
+            Representation::AggregatedDiscoveryV2 => {
+                discovery::aggregated(kinds.plain(), area, Aggregated::V2)
+            }
+            Representation::AggregatedDiscoveryV2Beta1 => {
+                discovery::aggregated(kinds.plain(), area, Aggregated::V2Beta1)
+            }
+            _ => match area {
+                Area::Core => discovery::api_versions(host(&parts.headers)),
+                Area::Named => discovery::group_list(kinds.plain()),
+            },
+        };
+        let found = match path {
+            Path::CoreVersions => return send(encode::to_bytes(&render(Area::Core))),
+            Path::Groups => return send(encode::to_bytes(&render(Area::Named))),
+            Path::Group(group) => {
+                discovery::group(kinds.plain(), group).map(|value| encode::to_bytes(&value))
+            }
+            Path::Resources { group, version } => {
+                discovery::resource_list(kinds.plain(), group, version)
+                    .map(|value| encode::to_bytes(&value))
+            }
+            Path::OpenApiV2 => Some(kinds.openapi_v2()),
+            Path::OpenApiV3Index => Some(kinds.openapi_v3_index()),
+            Path::OpenApiV3 { group, version } => kinds.openapi_v3_document(group, version),
+            Path::Health | Path::Version | Path::Resource(_) | Path::Own(_) | Path::Unknown => None,
+        };
+        let body = found.ok_or_else(Failure::no_such_path)?;
+        Ok(cached(body, "application/json", known))
+    }
+}
+
+impl Call {
+    async fn answer(
+        self,
+        permit: Permit,
+        verb: Verb,
+        body: axum::body::Body,
+    ) -> Result<Response, Failure> {
+        self.check_scope()?;
+        let body = match verb {
+            Verb::Get | Verb::List | Verb::Watch => Bytes::new(),
+            _ => read_body(body).await?,
+        };
+        let subresource = self.target.subresource.as_deref();
+        let answer = match (subresource, verb) {
+            (_, Verb::Watch) => return watch::answer(self, &permit),
+            (None, Verb::List) => read::list(&self, &permit)?,
+            (None, Verb::DeleteCollection) => remove::collection(&self, &permit, &body).await?,
+            (None, Verb::Delete) => remove::one(&self, &permit, &body).await?,
+            (None | Some("status"), Verb::Get) => read::get(&self, &permit)?,
+            (None, Verb::Create) => write::create(&self, &permit, &body).await?,
+            (None | Some("status" | "finalize"), Verb::Update) => {
+                write::update(&self, &permit, &body).await?
+            }
+            (None | Some("status"), Verb::Patch) => write::patch(&self, &permit, &body).await?,
+            (Some("scale"), verb) => scale::answer(&self, &permit, verb, &body).await?,
+            (subresource, verb) => {
+                let place = subresource.unwrap_or("this resource");
+                let message = format!("{} is not possible on {place}", verb.as_str());
+                return Err(Failure::new(405, "MethodNotAllowed", message));
+            }
+        };
+        Ok(answer.into_response())
+    }
+
+    /// The path must say a namespace if and only if the kind lives in one.
+    fn check_scope(&self) -> Result<(), Failure> {
+        use crate::kinds::Scope;
+        let kind = &self.served.kind;
+        let known = match self.target.subresource.as_deref() {
+            None => true,
+            Some("status") => kind.status_subresource || kind.is("", "Namespace"),
+            Some("scale") => kind.scale.is_some(),
+            Some("finalize") => kind.is("", "Namespace"),
+            Some(_) => false,
+        };
+        let fits = match (kind.scope, &self.target.namespace, &self.target.name) {
+            (Scope::Cluster, namespace, _) => namespace.is_none(),
+            (Scope::Namespaced, None, name) => name.is_none(),
+            (Scope::Namespaced, Some(_), _) => true,
+        };
+        if known && fits { Ok(()) } else { Err(Failure::no_such_path()) }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.target.name.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn key(&self) -> String {
+        self.served.kind.key(self.target.namespace.as_deref(), self.name())
+    }
+
+    /// The client's name for itself; without one, the program in its user agent.
+    pub(crate) fn manager(&self) -> Result<String, Failure> {
+        if let Some(name) = &self.query.field_manager {
+            apply::check_manager_name(name)
+                .map_err(|problem| Failure::bad_request(problem.to_string()))?;
+            return Ok(name.clone());
+        }
+        let agent = self.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok());
+        Ok(apply::manager_of_user_agent(agent.unwrap_or_default()))
+    }
+
+    pub(crate) fn content_type(&self) -> &str {
+        content_type(&self.headers)
+    }
+
+    /// The form in which the client wants what it asked for.
+    pub(crate) fn representation(
+        &self,
+        offers: &[Representation],
+    ) -> Result<Representation, Failure> {
+        negotiate(&self.headers, offers)
+    }
+}
+
+fn content_type(headers: &HeaderMap) -> &str {
+    let header = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    header.unwrap_or("application/json").split(';').next().unwrap_or_default().trim()
+}
+
+fn negotiate(headers: &HeaderMap, offers: &[Representation]) -> Result<Representation, Failure> {
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    accept::negotiate(accept, offers)
+        .map_err(|problem| Failure::new(406, "NotAcceptable", problem.to_string()))
+}
+
+async fn handle(State(api): State<Api>, request: Request) -> Response {
+    match api.dispatch(request).await {
+        Ok(response) => response,
+        Err(failure) => {
+            if failure.code >= 500 {
+                tracing::error!(code = failure.code, message = failure.message, "request failed");
+            }
+            failure.into_response()
+        }
+    }
+}
+
+fn host(headers: &HeaderMap) -> &str {
+    headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default()
+}
+
+fn authorize(
+    subject: &Subject,
+    verb: Verb,
+    path: &Path,
+    raw_path: &str,
+) -> Result<Permit, Failure> {
+    let target = match path {
+        Path::Resource(target) => access::Target::Resource(resource_of(target)),
+        _ => access::Target::Path(raw_path),
+    };
+    let attributes = access::Attributes { verb, target };
+    tombolo_identity::authorize(subject, &attributes).map_err(|denied| {
+        match denied.is_anonymous() {
+            true => Failure::unauthorized(denied.to_string()),
+            false => Failure::forbidden(denied.to_string()),
+        }
+    })
+}
+
+pub(crate) fn resource_of(target: &Target) -> access::Resource<'_> {
+    access::Resource {
+        group: &target.group,
+        resource: &target.resource,
+        subresource: target.subresource.as_deref().unwrap_or_default(),
+        namespace: target.namespace.as_deref().unwrap_or_default(),
+        name: target.name.as_deref().unwrap_or_default(),
+        site: "",
+    }
+}
+
+pub(crate) async fn read_body(body: axum::body::Body) -> Result<Bytes, Failure> {
+    let read = axum::body::to_bytes(body, BODY_BYTES_MAX);
+    match tokio::time::timeout(BODY_TIME_MAX, read).await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(_)) => Err(Failure::new(
+            413,
+            "RequestEntityTooLarge",
+            format!("the body could not be read, or has more than {BODY_BYTES_MAX} bytes"),
+        )),
+        Err(_) => Err(Failure::new(408, "Timeout", "the body did not arrive in time")),
+    }
+}
+
+/// `gitVersion` names the Kubernetes release whose protocol this is; clients compare with it.
+fn version() -> serde_json::Value {
+    json!({
+        "major": "1", "minor": "33",
+        "gitVersion": concat!("v1.33.0+tombolo-", env!("CARGO_PKG_VERSION")),
+        "gitCommit": "", "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "none", "compiler": "rustc",
+        "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+    })
+}
+
+/// The peer of a request: present on requests from a socket, absent in process.
+pub(crate) fn peer(parts: &Parts) -> Option<&Peer> {
+    parts.extensions.get::<Peer>()
+}
+
+pub(crate) fn bearer(parts: &Parts) -> Option<&str> {
+    parts.headers.get(AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ").map(str::trim)
+}

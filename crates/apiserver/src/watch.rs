@@ -1,0 +1,244 @@
+//! Watch: a stream of lines, one for each change, in the order of the revisions, without a gap
+//! and without a duplicate. A watcher holds nothing but its place in the history that all share;
+//! one that falls behind the history is told to list again.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use bytes::{Bytes, BytesMut};
+use futures::stream;
+use http::HeaderValue;
+use http::header::CONTENT_TYPE;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tombolo_identity::Permit;
+use tombolo_store::{At, Event, Kind as Change, Object, Watch};
+
+use crate::accept::{self, Representation};
+use crate::encode;
+use crate::read::{ahead, included};
+use crate::select::Selection;
+use crate::server::Call;
+use crate::status::Failure;
+use crate::table::{self, Headings, IncludeObject};
+use crate::time;
+
+/// Long enough to be rare, short enough that a dead connection is noticed.
+const LIFE_DEFAULT: Duration = Duration::from_secs(45 * 60);
+const LIFE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// How often a quiet watch says how far it has come.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// What one watcher may hold that was not sent yet; a frozen one costs this and no more.
+const CHUNK_BYTES_MAX: usize = 256 * 1024;
+
+/// Where the stream begins.
+enum Start {
+    /// With everything that is there, then with what happens from then on.
+    Present,
+    /// With what happened after a revision.
+    After(u64),
+}
+
+pub(crate) fn answer(call: Call, _permit: &Permit) -> Result<Response, Failure> {
+    let selection = Selection::new(&call.served.kind, &call.target, &call.query)?;
+    let shape = call.representation(accept::OF_A_LIST)?;
+    let include = included(&call)?;
+    let mut pending = Vec::new();
+    let start = start(&call)?;
+    let revision = match start {
+        Start::After(revision) => revision,
+        Start::Present => {
+            let page = call
+                .api
+                .store
+                .list(&selection.prefix, At::Latest, None, usize::MAX)
+                .map_err(|error| crate::write::store_failure(&call.served.kind, "", &error))?;
+            pending = page.objects.into_iter().filter(|object| selection.matches(object)).collect();
+            pending.reverse();
+            page.revision
+        }
+    };
+    let watch =
+        call.api.store.watch(&selection.prefix, revision).map_err(|error| error.to_string());
+    let life = call.query.timeout_seconds.map_or(LIFE_DEFAULT, Duration::from_secs).min(LIFE_MAX);
+    let now = Instant::now();
+    let announce = call.query.send_initial_events == Some(true);
+    let state = Stream {
+        call,
+        selection,
+        shape,
+        include,
+        headings: Headings::Shown,
+        pending,
+        announce,
+        revision,
+        watch,
+        ends: now + life,
+        bookmark_at: now + BOOKMARK_EVERY,
+        done: false,
+    };
+    let lines = stream::unfold(state, |mut state| async move {
+        let chunk = state.next().await?;
+        Some((Ok::<Bytes, std::convert::Infallible>(chunk), state))
+    });
+    let mut response = Body::from_stream(lines).into_response();
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(response)
+}
+
+fn start(call: &Call) -> Result<Start, Failure> {
+    let revision = call.query.resource_version.unwrap_or(0);
+    let current = call.api.store.revision();
+    if revision > current {
+        return Err(ahead(revision, current));
+    }
+    match (call.query.send_initial_events, revision) {
+        (Some(true), _) | (None, 0) => Ok(Start::Present),
+        (Some(false), 0) => Ok(Start::After(current)),
+        (_, revision) => Ok(Start::After(revision)),
+    }
+}
+
+struct Stream {
+    call: Call,
+    selection: Selection,
+    shape: Representation,
+    include: IncludeObject,
+    headings: Headings,
+    /// What was there at the start and was not sent yet, last first.
+    pending: Vec<std::sync::Arc<Object>>,
+    /// Whether the end of the beginning has still to be announced.
+    announce: bool,
+    revision: u64,
+    /// The history, or why it cannot be had.
+    watch: Result<Watch, String>,
+    ends: Instant,
+    bookmark_at: Instant,
+    done: bool,
+}
+
+impl Stream {
+    /// The next lines; `None` when the watch is over.
+    async fn next(&mut self) -> Option<Bytes> {
+        let mut lines = BytesMut::new();
+        if !self.pending.is_empty() {
+            while lines.len() < CHUNK_BYTES_MAX
+                && let Some(object) = self.pending.pop()
+            {
+                let bytes = encode::in_version(&self.call.served.kind, &object);
+                self.line(&mut lines, "ADDED", &bytes);
+            }
+            return Some(lines.freeze());
+        }
+        if self.announce {
+            self.announce = false;
+            self.bookmark(&mut lines, json!({"k8s.io/initial-events-end": "true"}));
+            return Some(lines.freeze());
+        }
+        while !self.done {
+            self.wait(&mut lines).await;
+            if !lines.is_empty() {
+                return Some(lines.freeze());
+            }
+        }
+        None
+    }
+
+    async fn wait(&mut self, lines: &mut BytesMut) {
+        let watch = match &mut self.watch {
+            Ok(watch) => watch,
+            Err(problem) => {
+                let problem = problem.clone();
+                return self.end_with(lines, &Failure::expired(problem));
+            }
+        };
+        tokio::select! {
+            batch = watch.next() => match batch {
+                Ok(batch) => {
+                    self.revision = batch.revision;
+                    for event in &batch.events {
+                        self.event(lines, event);
+                    }
+                }
+                Err(error) => self.end_with(lines, &Failure::expired(error.to_string())),
+            },
+            () = tokio::time::sleep_until(self.bookmark_at) => {
+                self.bookmark_at = Instant::now() + BOOKMARK_EVERY;
+                if self.call.query.bookmarks {
+                    self.bookmark(lines, json!({}));
+                }
+            }
+            () = tokio::time::sleep_until(self.ends) => {
+                self.done = true;
+                if self.call.query.bookmarks {
+                    self.bookmark(lines, json!({}));
+                }
+            }
+        }
+    }
+
+    /// What a change means to this watcher: an object may come into its selection and leave it.
+    fn event(&mut self, lines: &mut BytesMut, event: &Event) {
+        let was = event.previous.as_ref().is_some_and(|object| self.selection.matches(object));
+        let is = event.kind != Change::Deleted && self.selection.matches(&event.object);
+        let served = self.call.served.clone();
+        let now = || encode::in_version(&served.kind, &event.object);
+        match (was, is) {
+            (false, false) => (),
+            (false, true) => self.line(lines, "ADDED", &now()),
+            (true, true) => self.line(lines, "MODIFIED", &now()),
+            (true, false) if event.kind == Change::Deleted => self.line(lines, "DELETED", &now()),
+            // It lives on outside of the selection: the watcher sees its last state inside.
+            (true, false) => {
+                let Some(previous) = &event.previous else { return };
+                let mut value = encode::parse(previous);
+                value["apiVersion"] = json!(served.kind.api_version());
+                value["metadata"]["resourceVersion"] = json!(event.revision().to_string());
+                self.line(lines, "DELETED", &encode::to_bytes(&value));
+            }
+        }
+    }
+
+    fn line(&mut self, lines: &mut BytesMut, type_: &str, object: &Bytes) {
+        let parse = || -> Value { serde_json::from_slice(object).unwrap_or_default() };
+        match self.shape {
+            Representation::Table => {
+                let value = self.table(&parse());
+                encode::watch_line(lines, type_, &encode::to_bytes(&value));
+            }
+            Representation::PartialObject | Representation::PartialObjectList => {
+                let value = table::partial_object(&parse());
+                encode::watch_line(lines, type_, &encode::to_bytes(&value));
+            }
+            _ => encode::watch_line(lines, type_, object),
+        }
+    }
+
+    /// The first table of a stream has headings.
+    fn table(&mut self, object: &Value) -> Value {
+        let headings = std::mem::replace(&mut self.headings, Headings::LeftOut);
+        self.call.served.columns.one(object, self.include, headings, time::timestamp())
+    }
+
+    fn bookmark(&mut self, lines: &mut BytesMut, annotations: Value) {
+        let kind = &self.call.served.kind;
+        let mut object = json!({
+            "kind": kind.kind, "apiVersion": kind.api_version(),
+            "metadata": {"resourceVersion": self.revision.to_string(), "creationTimestamp": null},
+        });
+        if annotations.as_object().is_some_and(|map| !map.is_empty()) {
+            object["metadata"]["annotations"] = annotations;
+        }
+        let object = match self.shape {
+            Representation::Table => self.table(&object),
+            _ => object,
+        };
+        encode::watch_line(lines, "BOOKMARK", &encode::to_bytes(&object));
+    }
+
+    fn end_with(&mut self, lines: &mut BytesMut, failure: &Failure) {
+        self.done = true;
+        encode::watch_line(lines, "ERROR", &encode::to_bytes(&failure.to_json()));
+    }
+}

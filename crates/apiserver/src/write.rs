@@ -1,0 +1,542 @@
+//! Create, update and patch. Each looks at what lives, decides in [`crate::object`],
+//! [`crate::admit`] and [`crate::apply`], and commits on the condition that nothing has changed
+//! in between.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::StatusCode;
+use serde_json::{Value, json};
+use tombolo_identity::{Permit, Role};
+use tombolo_store::{Change, Error, Expect, Object, Write};
+
+use crate::admit::{Admitted, admit};
+use crate::answer::Answer;
+use crate::apply::{self, ApplyError, Conflict, Manager, OnConflict};
+use crate::kinds::Kind;
+use crate::object::{self, Birth, Part, text};
+use crate::patch::{self, PatchError};
+use crate::registry::CRD_PREFIX;
+use crate::server::Call;
+use crate::status::{Failure, Invalid, Problem};
+use crate::{decode, encode, own_kinds, protobuf, read, time};
+
+/// A patch that names no revision is tried again when somebody was quicker; so often and no more.
+const ATTEMPTS_MAX: usize = 16;
+
+const JSON: &str = "application/json";
+const YAML: &str = "application/yaml";
+const JSON_PATCH: &str = "application/json-patch+json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
+const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
+const APPLY_PATCH: &str = "application/apply-patch+yaml";
+
+/// A body, read: the value, and the keys that stood twice in it.
+#[derive(Clone, Debug)]
+pub(crate) struct Body {
+    pub(crate) value: Value,
+    pub(crate) doubled: Vec<Invalid>,
+}
+
+/// What a write came to, before it is shown.
+pub(crate) struct Written {
+    code: StatusCode,
+    bytes: Bytes,
+    warnings: Vec<String>,
+}
+
+pub(crate) async fn create(call: &Call, _permit: &Permit, body: &[u8]) -> Result<Answer, Failure> {
+    if call.target.name.is_some() {
+        return Err(Failure::new(405, "MethodNotAllowed", "create goes to the collection"));
+    }
+    let body = decode_body(call.content_type(), body)?;
+    call.show(call.create(&body).await?)
+}
+
+pub(crate) async fn update(call: &Call, _permit: &Permit, body: &[u8]) -> Result<Answer, Failure> {
+    let body = decode_body(call.content_type(), body)?;
+    let kind = &call.served.kind;
+    for _ in 0..ATTEMPTS_MAX {
+        let stored = call.live()?;
+        let live = encode::parse(&stored);
+        let revision = body.value["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+        if revision.is_empty() && !kind.group.is_empty() && !kind.group.ends_with(".k8s.io") {
+            let problem = Invalid {
+                field: "metadata.resourceVersion".to_owned(),
+                problem: Problem::Required,
+                message: "must be specified for an update, so that nobody's change is lost"
+                    .to_owned(),
+            };
+            return Err(Failure::invalid(kind, call.name(), &[problem]));
+        }
+        let object = object::update(kind, &live, body.value.clone(), call.part())?;
+        match call.replace(&stored, &live, object, body.doubled.clone()).await {
+            Err(Unwritten::Raced) if revision.is_empty() => (),
+            Err(Unwritten::Raced) => return Err(Failure::stale(kind, call.name())),
+            Err(Unwritten::Refused(failure)) => return Err(failure),
+            Ok(written) => return call.show(written),
+        }
+    }
+    Err(Failure::stale(kind, call.name()))
+}
+
+pub(crate) async fn patch(call: &Call, _permit: &Permit, body: &[u8]) -> Result<Answer, Failure> {
+    let kind = &call.served.kind;
+    if call.content_type() == APPLY_PATCH {
+        return apply(call, body).await;
+    }
+    for _ in 0..ATTEMPTS_MAX {
+        let stored = call.live()?;
+        let live = encode::parse(&stored);
+        let (patched, doubled) = patched(call, &live, body)?;
+        // A patch that names a revision means that one; otherwise the latest will do.
+        let named = text(&patched, "resourceVersion") != text(&live, "resourceVersion");
+        let object = object::update(kind, &live, patched, call.part())?;
+        match call.replace(&stored, &live, object, doubled).await {
+            Err(Unwritten::Raced) if !named => (),
+            Err(Unwritten::Raced) => return Err(Failure::stale(kind, call.name())),
+            Err(Unwritten::Refused(failure)) => return Err(failure),
+            Ok(written) => return call.show(written),
+        }
+    }
+    Err(Failure::stale(kind, call.name()))
+}
+
+/// Server-side apply: makes the object if it is not there.
+async fn apply(call: &Call, body: &[u8]) -> Result<Answer, Failure> {
+    let kind = &call.served.kind;
+    let mut body = decode_yaml(body)?;
+    if call.query.field_manager.is_none() {
+        return Err(Failure::bad_request("fieldManager: is required for an apply patch"));
+    }
+    let manager = call.manager()?;
+    prepare_applied(call, &mut body.value)?;
+    let on_conflict = if call.query.force { OnConflict::TakeOver } else { OnConflict::Fail };
+    let api_version = kind.api_version();
+    let manager = call.written_by(&manager, &api_version);
+    for _ in 0..ATTEMPTS_MAX {
+        let stored = call.api.store.get(&call.key());
+        let live = stored.as_deref().map(encode::parse);
+        if live.is_none() && call.part() == Part::Status {
+            return Err(Failure::not_found(kind, call.name()));
+        }
+        let schema = &kind.compiled;
+        let merged =
+            apply::apply(live.as_ref(), &body.value, schema, &manager, on_conflict, &time::now())
+                .map_err(|problem| apply_failure(kind, call.name(), problem))?;
+        let result = match (&stored, &live) {
+            (Some(stored), Some(live)) => {
+                let object = object::update(kind, live, merged, call.part())?;
+                call.replace_applied(stored, live, object, body.doubled.clone()).await
+            }
+            _ => call.create_applied(merged, body.doubled.clone()).await,
+        };
+        match result {
+            Err(Unwritten::Raced) => (),
+            Err(Unwritten::Refused(failure)) => return Err(failure),
+            Ok(written) => return call.show(written),
+        }
+    }
+    Err(Failure::stale(kind, call.name()))
+}
+
+/// Gives an applied configuration its name and takes out what this address does not govern.
+fn prepare_applied(call: &Call, applied: &mut Value) -> Result<(), Failure> {
+    let Some(root) = applied.as_object_mut() else {
+        return Err(Failure::bad_request("the applied configuration is not an object"));
+    };
+    match call.part() {
+        Part::Main if call.served.kind.status_subresource => {
+            root.remove("status");
+        }
+        Part::Main => (),
+        Part::Status => {
+            root.retain(|key, _| {
+                matches!(key.as_str(), "apiVersion" | "kind" | "metadata" | "status")
+            });
+        }
+    }
+    let metadata = object::metadata_mut(applied);
+    if call.part() == Part::Status {
+        metadata.retain(|key, _| matches!(key.as_str(), "name" | "namespace" | "resourceVersion"));
+    }
+    metadata.entry("name").or_insert_with(|| json!(call.name()));
+    if text(applied, "name") != call.name() {
+        return Err(Failure::bad_request(format!(
+            "the name of the object ({}) does not match the name on the URL ({})",
+            text(applied, "name"),
+            call.name()
+        )));
+    }
+    Ok(())
+}
+
+fn patched(call: &Call, live: &Value, body: &[u8]) -> Result<(Value, Vec<Invalid>), Failure> {
+    let core = call.served.kind.group.is_empty() || call.served.kind.group.ends_with(".k8s.io");
+    let doubled = match call.content_type() {
+        JSON_PATCH => Vec::new(),
+        _ => decode_json(body)?.doubled,
+    };
+    let patched = match call.content_type() {
+        JSON_PATCH => patch::json_patch(live, body),
+        MERGE_PATCH => patch::merge_patch(live, body),
+        STRATEGIC_PATCH if core => patch::strategic_merge_patch(live, body),
+        found => {
+            let allowed = format!("{JSON_PATCH}, {MERGE_PATCH} and {APPLY_PATCH}");
+            return Err(Failure::unsupported_media(found, &allowed));
+        }
+    };
+    Ok((patched.map_err(patch_failure)?, doubled))
+}
+
+pub(crate) fn patch_failure(problem: PatchError) -> Failure {
+    let mut message = problem.to_string();
+    if let Some(cause) = std::error::Error::source(&problem) {
+        message = format!("{message}: {cause}");
+    }
+    match problem {
+        // The patch is sound, and the object is not as it expects.
+        PatchError::NotApplicable { .. } | PatchError::TestFailed { .. } => {
+            Failure::new(422, "Invalid", message)
+        }
+        PatchError::TooLarge | PatchError::TooManyOperations { .. } | PatchError::TooMuchMoved => {
+            Failure::new(413, "RequestEntityTooLarge", message)
+        }
+        PatchError::NotJson(_)
+        | PatchError::WrongType { .. }
+        | PatchError::InvalidOperation { .. }
+        | PatchError::InvalidDirective { .. }
+        | PatchError::TooDeep => Failure::bad_request(message),
+    }
+}
+
+pub(crate) fn decode_body(content_type: &str, body: &[u8]) -> Result<Body, Failure> {
+    match content_type {
+        JSON | "" => decode_json(body),
+        YAML | "text/yaml" => decode_yaml(body),
+        protobuf::MEDIA_TYPE => decode_protobuf(body),
+        found => Err(Failure::unsupported_media(found, &format!("{JSON} and {YAML}"))),
+    }
+}
+
+pub(crate) fn decode_json(body: &[u8]) -> Result<Body, Failure> {
+    let decoded =
+        decode::json(body).map_err(|problem| Failure::bad_request(problem.to_string()))?;
+    Ok(Body { value: decoded.value, doubled: decoded.duplicates })
+}
+
+fn decode_yaml(body: &[u8]) -> Result<Body, Failure> {
+    let decoded =
+        decode::yaml(body).map_err(|problem| Failure::bad_request(problem.to_string()))?;
+    Ok(Body { value: decoded.value, doubled: decoded.duplicates })
+}
+
+fn decode_protobuf(body: &[u8]) -> Result<Body, Failure> {
+    let value =
+        protobuf::decode(body).map_err(|problem| Failure::bad_request(problem.to_string()))?;
+    Ok(Body { value, doubled: Vec::new() })
+}
+
+/// Why a write did not happen.
+pub(crate) enum Unwritten {
+    /// Somebody was quicker: look again.
+    Raced,
+    Refused(Failure),
+}
+
+impl From<Failure> for Unwritten {
+    fn from(failure: Failure) -> Unwritten {
+        Unwritten::Refused(failure)
+    }
+}
+
+impl Call {
+    fn part(&self) -> Part {
+        match self.target.subresource.as_deref() {
+            Some("status") => Part::Status,
+            _ => Part::Main,
+        }
+    }
+
+    fn live(&self) -> Result<Arc<Object>, Failure> {
+        let missing = || Failure::not_found(&self.served.kind, self.name());
+        self.api.store.get(&self.key()).ok_or_else(missing)
+    }
+
+    fn written_by<'a>(&'a self, name: &'a str, api_version: &'a str) -> Manager<'a> {
+        let subresource = self.target.subresource.as_deref().unwrap_or_default();
+        Manager { name, subresource, api_version }
+    }
+
+    /// Records who owns which field after this write.
+    fn record_owners(&self, live: Option<&Value>, object: &mut Value) -> Result<(), Failure> {
+        let (name, api_version) = (self.manager()?, self.served.kind.api_version());
+        let manager = self.written_by(&name, &api_version);
+        apply::update(live, object, &self.served.kind.compiled, &manager, &time::now());
+        Ok(())
+    }
+
+    fn show(&self, written: Written) -> Result<Answer, Failure> {
+        let answer = read::one(self, &written.bytes)?;
+        Ok(answer.with_code(written.code).with_warnings(written.warnings))
+    }
+
+    async fn create(&self, body: &Body) -> Result<Written, Failure> {
+        let kind = &self.served.kind;
+        let generated = text(&body.value, "name").is_empty();
+        for _ in 0..ATTEMPTS_MAX {
+            let object = self.born(body.value.clone())?;
+            let name = text(&object, "name").to_owned();
+            let mut admitted = self.admit(None, object, body.doubled.clone())?;
+            self.record_owners(None, &mut admitted.object)?;
+            match self.insert(admitted).await {
+                Ok(written) => return Ok(written),
+                Err(Unwritten::Raced) if generated => (),
+                Err(Unwritten::Raced) => return Err(Failure::already_exists(kind, &name)),
+                Err(Unwritten::Refused(failure)) => return Err(failure),
+            }
+        }
+        Err(Failure::already_exists(kind, "of every generated name"))
+    }
+
+    async fn create_applied(
+        &self,
+        merged: Value,
+        doubled: Vec<Invalid>,
+    ) -> Result<Written, Unwritten> {
+        let object = self.born(merged)?;
+        let admitted = self.admit(None, object, doubled)?;
+        self.insert(admitted).await
+    }
+
+    fn born(&self, body: Value) -> Result<Value, Failure> {
+        let kind = &self.served.kind;
+        self.check_namespace()?;
+        let uid = uuid::Uuid::new_v4().to_string();
+        // The end of the uid is random enough for a name that is tried again when it is taken.
+        let suffix = &uid[uid.len() - 5..];
+        let birth = Birth { now: &time::now(), uid: &uid, suffix };
+        object::create(kind, body, self.target.namespace.as_deref(), birth)
+    }
+
+    /// Nothing new comes into a namespace that is not there or is going.
+    fn check_namespace(&self) -> Result<(), Failure> {
+        let Some(namespace) = self.target.namespace.as_deref() else { return Ok(()) };
+        let Some(found) = self.api.store.get(&format!("/namespaces//{namespace}")) else {
+            let mut failure =
+                Failure::new(404, "NotFound", format!("namespaces {namespace:?} not found"));
+            failure.details = Some(json!({"name": namespace, "kind": "namespaces"}));
+            return Err(failure);
+        };
+        if !object::is_deleting(&encode::parse(&found)) {
+            return Ok(());
+        }
+        let message =
+            format!("nothing can be created in namespace {namespace}: it is being deleted");
+        let cause = json!([{"reason": "NamespaceTerminating", "field": "metadata.namespace",
+            "message": format!("namespace {namespace} is being terminated")}]);
+        Err(Failure::forbidden(message).about(&self.served.kind, self.name(), Some(cause)))
+    }
+
+    fn admit(
+        &self,
+        live: Option<&Value>,
+        object: Value,
+        doubled: Vec<Invalid>,
+    ) -> Result<Admitted, Failure> {
+        let kinds = self.api.registry.now();
+        self.guard_own_kinds(text(&object, "name"))?;
+        let validation = self.query.field_validation;
+        let now = time::now();
+        admit(&self.served.kind, live, object, doubled, validation, kinds.plain(), &now)
+    }
+
+    /// The kinds that come with the server change with its release, and only then.
+    pub(crate) fn guard_own_kinds(&self, name: &str) -> Result<(), Failure> {
+        let definition = self.served.kind.prefix() == CRD_PREFIX;
+        if definition && own_kinds::defines_own(name) && self.subject.role != Role::System {
+            return Err(Failure::forbidden(format!(
+                "{name} comes with the server and cannot be changed or deleted"
+            )));
+        }
+        Ok(())
+    }
+
+    async fn insert(&self, admitted: Admitted) -> Result<Written, Unwritten> {
+        let Admitted { object, warnings } = admitted;
+        let code = StatusCode::CREATED;
+        if self.query.dry_run {
+            let key = self.served.kind.key(self.target.namespace.as_deref(), text(&object, "name"));
+            if self.api.store.get(&key).is_some() {
+                return Err(Unwritten::Raced);
+            }
+            return Ok(Written { code, bytes: encode::to_bytes(&object), warnings });
+        }
+        let change = Change::Put(encode::draft(&object));
+        let stored = self.commit(&object, Expect::Absent, change, "create").await?;
+        Ok(Written { code, bytes: encode::in_version(&self.served.kind, &stored), warnings })
+    }
+
+    async fn replace(
+        &self,
+        stored: &Object,
+        live: &Value,
+        object: Value,
+        doubled: Vec<Invalid>,
+    ) -> Result<Written, Unwritten> {
+        let mut admitted = self.admit(Some(live), object, doubled)?;
+        self.record_owners(Some(live), &mut admitted.object)?;
+        self.put(stored, live, admitted, "update").await
+    }
+
+    async fn replace_applied(
+        &self,
+        stored: &Object,
+        live: &Value,
+        object: Value,
+        doubled: Vec<Invalid>,
+    ) -> Result<Written, Unwritten> {
+        let admitted = self.admit(Some(live), object, doubled)?;
+        self.put(stored, live, admitted, "apply").await
+    }
+
+    /// Writes what has changed; removes what nothing holds any more; else leaves all as it is.
+    async fn put(
+        &self,
+        stored: &Object,
+        live: &Value,
+        admitted: Admitted,
+        verb: &str,
+    ) -> Result<Written, Unwritten> {
+        let Admitted { object, warnings } = admitted;
+        let code = StatusCode::OK;
+        let kind = &self.served.kind;
+        if object == *live {
+            return Ok(Written { code, bytes: encode::in_version(kind, stored), warnings });
+        }
+        if self.query.dry_run {
+            return Ok(Written { code, bytes: encode::to_bytes(&object), warnings });
+        }
+        let draft = encode::draft(&object);
+        let change =
+            if object::is_released(&object) { Change::Delete(draft) } else { Change::Put(draft) };
+        let expect = Expect::Revision(stored.revision);
+        let stored = self.commit(&object, expect, change, verb).await?;
+        Ok(Written { code, bytes: encode::in_version(kind, &stored), warnings })
+    }
+
+    /// Writes one change, on its condition, together with its row in the audit record.
+    pub(crate) async fn commit(
+        &self,
+        object: &Value,
+        expect: Expect,
+        change: Change,
+        verb: &str,
+    ) -> Result<Arc<Object>, Unwritten> {
+        let kind = &self.served.kind;
+        let name = text(object, "name");
+        let key = kind.key(object::namespace_of(object), name);
+        let note = self.audit_note(&key, &expect, verb);
+        let write = Write { key: key.into(), expect, change, note };
+        let stored = match self.api.store.commit(vec![write]).await {
+            Ok(mut stored) => stored.swap_remove(0),
+            Err(Error::Conflict { .. } | Error::AlreadyExists { .. } | Error::NotFound { .. }) => {
+                return Err(Unwritten::Raced);
+            }
+            Err(error) => return Err(Unwritten::Refused(store_failure(kind, name, &error))),
+        };
+        if kind.prefix() == CRD_PREFIX {
+            self.api.registry.reload(&self.api.store);
+        }
+        Ok(stored)
+    }
+
+    /// Who did what to which revision; the row itself is kept under the revision that it led to.
+    /// Renewals of leases are left out: they are heartbeats, and would drown everything else.
+    fn audit_note(&self, key: &str, expect: &Expect, verb: &str) -> Option<Bytes> {
+        if self.served.kind.is("coordination.k8s.io", "Lease")
+            && verb != "create"
+            && verb != "delete"
+        {
+            return None;
+        }
+        let from = match expect {
+            Expect::Revision(revision) => *revision,
+            Expect::Absent | Expect::Any => 0,
+        };
+        Some(encode::to_bytes(&json!({
+            "time": time::now(), "user": self.subject.name, "role": self.subject.role.to_string(),
+            "verb": verb, "object": key, "subresource": self.target.subresource, "from": from,
+        })))
+    }
+}
+
+/// What the store's refusals are called on the wire.
+pub(crate) fn store_failure(kind: &Kind, name: &str, error: &Error) -> Failure {
+    let message = error.to_string();
+    match error {
+        Error::Conflict { .. } => Failure::stale(kind, name),
+        Error::AlreadyExists { .. } => Failure::already_exists(kind, name),
+        Error::NotFound { .. } => Failure::not_found(kind, name),
+        Error::Compacted { .. } => Failure::expired(message),
+        Error::Future { current } => read::ahead(current + 1, *current),
+        Error::Full => Failure::new(507, "InsufficientStorage", message),
+        Error::Overloaded => Failure::too_many(message, 1),
+        Error::TooLarge { .. } => Failure::new(413, "RequestEntityTooLarge", message),
+        Error::Closed => Failure::new(503, "ServiceUnavailable", message),
+        Error::Malformed { .. }
+        | Error::Locked { .. }
+        | Error::Corrupt { .. }
+        | Error::UnknownFormat { .. }
+        | Error::BadBackup { .. }
+        | Error::Io { .. } => {
+            tracing::error!(error = error as &dyn std::error::Error, "the store failed");
+            Failure::internal("the store could not do this; the server's log says why")
+        }
+    }
+}
+
+fn apply_failure(kind: &Kind, name: &str, problem: ApplyError) -> Failure {
+    let message = problem.to_string();
+    match problem {
+        ApplyError::Conflicts { conflicts } => {
+            let causes = conflicts.iter().map(|conflict| {
+                json!({"reason": Conflict::REASON, "message": conflict.cause(),
+                    "field": conflict.field})
+            });
+            Failure::new(409, "Conflict", message).about(kind, name, Some(causes.collect()))
+        }
+        ApplyError::Unmergeable { problems } => Failure::invalid(kind, name, &problems),
+        ApplyError::HasManagedFields | ApplyError::NotAnObject => Failure::bad_request(message),
+    }
+}
+
+/// A merge patch from within, for the subresources; gives back the whole object.
+pub(crate) async fn merge(call: &Call, _permit: &Permit, change: &Value) -> Result<Value, Failure> {
+    let kind = &call.served.kind;
+    let stored = call.live()?;
+    let live = encode::parse(&stored);
+    let merged = patch::merge_patch(&live, change.to_string().as_bytes()).map_err(patch_failure)?;
+    let object = object::update(kind, &live, merged, Part::Main)?;
+    match call.replace(&stored, &live, object, Vec::new()).await {
+        Ok(written) => Ok(serde_json::from_slice(&written.bytes).unwrap_or_default()),
+        Err(Unwritten::Raced) => Err(Failure::stale(kind, call.name())),
+        Err(Unwritten::Refused(failure)) => Err(failure),
+    }
+}
+
+/// A change by the server itself that is nobody's field: finalizers that are worked off, owners
+/// that are gone.
+pub(crate) async fn replace_as_is(
+    call: &Call,
+    stored: &Object,
+    live: &Value,
+    object: Value,
+) -> Result<(), Failure> {
+    let admitted = Admitted { object, warnings: Vec::new() };
+    match call.put(stored, live, admitted, "update").await {
+        Ok(_) => Ok(()),
+        Err(Unwritten::Raced) => Err(Failure::stale(&call.served.kind, call.name())),
+        Err(Unwritten::Refused(failure)) => Err(failure),
+    }
+}
