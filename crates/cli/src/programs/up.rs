@@ -1,17 +1,32 @@
-//! `tombolo up`: the embedded default. Called by `programs::run`.
+//! `tombolo up`: the embedded default. Store, API and loops in this process, one port.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
+use anyhow::Context as _;
 use clap::Args;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tombolo_apiserver::serve::{self, Limits};
+use tombolo_apiserver::{Api, garbage};
+use tombolo_controller::clock::{Clock, time_of_day};
+use tombolo_controller::leases;
+use tombolo_identity::home::{self, Home};
+use tombolo_identity::{Subject, tls};
+use tombolo_store::{Options, Store};
 
-use crate::{
-    failure::{Exit, Failure},
-    places,
-};
+use crate::failure::{Exit, Failure};
+use crate::{output, places};
+
+/// What a stop may take before the process ends all the same.
+const STOP_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Start a control plane on this machine.
 ///
-/// The first start makes a certificate authority, an admin token and a kubeconfig.
+/// The first start makes a certificate authority, an admin token and a kubeconfig. It runs until
+/// SIGTERM or Ctrl-C.
 #[derive(Args, Debug)]
 pub(crate) struct UpArgs {
     /// Keep everything here; the user's data folder if left out.
@@ -20,15 +35,109 @@ pub(crate) struct UpArgs {
     /// Where to listen. Loopback takes plain HTTP and TLS, any other address TLS alone.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7070")]
     pub(crate) listen: SocketAddr,
+    /// Another name under which clients reach this server; goes into its certificate. Repeatable.
+    #[arg(long = "name", value_name = "NAME")]
+    pub(crate) names: Vec<String>,
 }
 
 pub(crate) fn run(args: UpArgs) -> Result<Exit, Failure> {
-    let data = args.data.or_else(places::default_data_folder).ok_or_else(|| {
+    let data = args.data.clone().or_else(places::default_data_folder).ok_or_else(|| {
         Failure::usage("neither HOME nor XDG_DATA_HOME is set").hint("name a folder with --data")
     })?;
-    Err(Failure::failed(format!(
-        "this build has no server to start at {} over {}",
-        args.listen,
-        data.display()
-    )))
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format!("cannot start the runtime: {error}")))?;
+    let served = runtime.block_on(serve(&args, &data));
+    // The loops go, and with the last of them the store, which writes what it was given and closes.
+    runtime.shutdown_timeout(STOP_TIME_MAX);
+    served.map_err(|error| Failure::failed(format!("{error:#}")))?;
+    output::note("stopped; everything that was acknowledged is on disk");
+    Ok(Exit::Ok)
+}
+
+async fn serve(args: &UpArgs, data: &Path) -> anyhow::Result<()> {
+    let stop = stop_signal()?;
+    let listener = TcpListener::bind(args.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}", args.listen))?;
+    let address = listener.local_addr()?;
+    let home = open_home(args, data, address)?;
+    let store = Store::open(data, Options::default())?;
+    let api = Api::open(store, home.admin)
+        .await
+        .map_err(|failure| anyhow::anyhow!("cannot prepare the API: {}", failure.message))?;
+
+    tokio::spawn(garbage::run(api.clone()));
+    let client = api.client(Subject::system("leases"));
+    let until_stop = stopped(stop.clone());
+    tokio::spawn(async move { leases::run(client, Clock::start(), until_stop).await });
+
+    // Scripts that let the system choose the port find it here.
+    std::fs::write(data.join("address"), format!("{address}\n"))
+        .context("cannot write DIR/address")?;
+    output::note(&welcome(&home));
+    let tls = tls::server_config(&home)?;
+    let until_stop = stopped(stop.clone());
+    let serving = serve::serve(vec![listener], api.router(), tls, Limits::default(), until_stop);
+    let ended = serving.await;
+    if ended.cut > 0 {
+        tracing::warn!(connections = ended.cut, "some were still busy and were cut off");
+    }
+    Ok(())
+}
+
+fn open_home(args: &UpArgs, data: &Path, address: SocketAddr) -> anyhow::Result<Home> {
+    let settings = home::Settings {
+        folder: data.to_path_buf(),
+        listen: vec![address],
+        names: args.names.clone(),
+    };
+    let home = home::open(&settings, time_of_day())?;
+    for note in &home.notes {
+        tracing::info!("{note}");
+    }
+    for warning in &home.warnings {
+        output::note(&format!("warning: {warning}"));
+    }
+    Ok(home)
+}
+
+fn welcome(home: &Home) -> String {
+    let kubeconfig = home.kubeconfig();
+    format!(
+        "Tombolo is ready at {}\n\n\
+         Try next, in another terminal:\n\
+         \x20 export TOMBOLO_KUBECONFIG={path}\n\
+         \x20 tombolo apply -f examples/\n\
+         \x20 tombolo get apps,sites,nodes\n\
+         \x20 kubectl --kubeconfig {path} get sites,nodes,apps -A\n\
+         \x20 tombolo explain app.spec.components\n\n\
+         Ctrl-C stops it; everything stays in {data}.",
+        home.url,
+        path = kubeconfig.display(),
+        data = home.folder.display(),
+    )
+}
+
+/// Becomes true on SIGTERM or Ctrl-C.
+fn stop_signal() -> anyhow::Result<watch::Receiver<bool>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let (sender, receiver) = watch::channel(false);
+    let sender = Arc::new(sender);
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => (),
+            _ = interrupt.recv() => (),
+        }
+        let _ = sender.send(true);
+    });
+    Ok(receiver)
+}
+
+async fn stopped(mut stop: watch::Receiver<bool>) {
+    // The sender lives as long as the process; an error is as good as a stop.
+    let _ = stop.wait_for(|stop| *stop).await;
 }
