@@ -14,7 +14,8 @@ use crate::policy::{Check, Remediation};
 use crate::quantity::Duration;
 use crate::site::Engine;
 
-/// What shall run: the components of an application, what each of them needs, how they talk to each other and what matters most.
+/// What shall run: the components of an application, what each of them needs, how they talk to each
+/// other and what matters most.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -25,7 +26,8 @@ use crate::site::Engine;
     status = "AppStatus",
     derive = "PartialEq",
     category = "tombolo",
-    doc = "An application: its components, what each of them needs, how they talk to each other, and where Tombolo has put them.",
+    doc = "An application: its components, what each of them needs, how they talk to each other, \
+           and where Tombolo has put them.",
     printcolumn(
         name = "Phase",
         type_ = "string",
@@ -67,7 +69,8 @@ pub struct AppSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 4096))]
     pub description: Option<String>,
-    /// Put all components on the same kind of engine. Leave it out to let each run where it fits best.
+    /// Put all components on the same kind of engine. Leave it out to let each run where it fits
+    /// best.
     #[serde(default, skip_serializing_if = "is_false")]
     pub homogeneous: bool,
     /// Take everything down but keep the application and its history. Set it back to start again.
@@ -82,7 +85,8 @@ pub struct AppSpec {
     /// The importance of this application when room is short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qos: Option<Qos>,
-    /// How many failures the application takes in its stride: the lower, the more a node's and a link's failures count against it.
+    /// How many failures the application takes in its stride: the lower, the more a node's and a
+    /// link's failures count against it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_tolerance: Option<Grade>,
     /// The share of a node's energy, in percent, that this application should stay below.
@@ -165,12 +169,14 @@ pub struct Weights {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Disconnect {
-    /// `keep` waits for the node without end, `replace` starts another instance elsewhere, `stop` makes the cut-off node take its instance down.
+    /// `keep` waits for the node without end, `replace` starts another instance elsewhere, `stop`
+    /// makes the cut-off node take its instance down.
     pub action: DisconnectAction,
     /// How long to wait before acting. Needed for `replace` and `stop`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Duration>,
-    /// Which instance stays when the node returns after a replacement: the `newest` (default) or the `original`.
+    /// Which instance stays when the node returns after a replacement: the `newest` (default) or
+    /// the `original`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_return: Option<OnReturn>,
 }
@@ -232,11 +238,17 @@ pub struct AppStatus {
     pub ready: Option<String>,
     /// Where every instance runs, and why there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["component", "replica"]))]
+    #[schemars(extend(
+        "x-kubernetes-list-type" = "map",
+        "x-kubernetes-list-map-keys" = ["component", "replica"]
+    ))]
     pub placements: Vec<Placement>,
     /// Instances that found no place, and what stands in the way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["component", "replica"]))]
+    #[schemars(extend(
+        "x-kubernetes-list-type" = "map",
+        "x-kubernetes-list-map-keys" = ["component", "replica"]
+    ))]
     pub unplaced: Vec<Unplaced>,
     /// Addresses at which components can be reached.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -27,7 +27,8 @@ use crate::site::Engine;
     derive = "PartialEq",
     category = "tombolo",
     shortname = "asg",
-    doc = "One instance of a component on one target: what to run there, and how far it is. Deleting it takes the instance down.",
+    doc = "One instance of a component on one target: what to run there, and how far it is. \
+           Deleting it takes the instance down.",
     printcolumn(
         name = "App",
         type_ = "string",
@@ -116,12 +117,18 @@ pub struct AssignmentSpec {
     pub resources: Option<Resources>,
     /// Components it calls, and where their instances are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["component"]))]
+    #[schemars(extend(
+        "x-kubernetes-list-type" = "map",
+        "x-kubernetes-list-map-keys" = ["component"]
+    ))]
     #[schemars(length(max = 64))]
     pub peers: Vec<Peer>,
     /// Ports that others may reach.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["port", "protocol"]))]
+    #[schemars(extend(
+        "x-kubernetes-list-type" = "map",
+        "x-kubernetes-list-map-keys" = ["port", "protocol"]
+    ))]
     #[schemars(length(max = 64))]
     pub expose: Vec<Expose>,
     /// How to tell whether the instance is well.
@@ -136,7 +143,8 @@ pub struct AssignmentSpec {
     /// Keep the instance stopped.
     #[serde(default, skip_serializing_if = "is_false")]
     pub stopped: bool,
-    /// Grows with every new holder of a stateful component; an instance with an older number must not write.
+    /// Grows with every new holder of a stateful component; an instance with an older number must
+    /// not write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fence: Option<u64>,
     /// The generation of the App that this was made from.
@@ -188,7 +196,10 @@ pub struct AssignmentStatus {
     pub addresses: Vec<String>,
     /// Ports of the instance and where they are published.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["port", "protocol"]))]
+    #[schemars(extend(
+        "x-kubernetes-list-type" = "map",
+        "x-kubernetes-list-map-keys" = ["port", "protocol"]
+    ))]
     pub ports: Vec<PublishedPort>,
     /// How often the instance was restarted.
     #[serde(default)]

@@ -40,7 +40,10 @@ pub struct Component {
     pub connects: Vec<Connection>,
     /// Ports that others may reach.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["port", "protocol"]))]
+    #[schemars(extend(
+        "x-kubernetes-list-type" = "map",
+        "x-kubernetes-list-map-keys" = ["port", "protocol"]
+    ))]
     #[schemars(length(max = 64))]
     pub expose: Vec<Expose>,
     /// Components to be near to or away from.
@@ -55,7 +58,8 @@ pub struct Component {
     /// How to tell whether an instance is well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<Health>,
-    /// It keeps state that must not exist twice: the old instance is surely gone before a new one starts.
+    /// It keeps state that must not exist twice: the old instance is surely gone before a new one
+    /// starts.
     #[serde(default, skip_serializing_if = "is_false")]
     pub stateful: bool,
     /// How many instances may be down at once while moving or updating; one when left out.
@@ -124,7 +128,8 @@ pub struct Connection {
     /// The bandwidth to set aside on every link of the way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<BitRate>,
-    /// Whether delay and bandwidth are promised or only tried for; promised when any of them is given.
+    /// Whether delay and bandwidth are promised or only tried for; promised when any of them is
+    /// given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<ServiceClass>,
     /// Size of one message, for planning assured traffic.

@@ -17,7 +17,8 @@ use serde::{Deserialize, Serialize};
     derive = "PartialEq",
     category = "tombolo",
     shortname = "jt",
-    doc = "A right to join the continuum as a machine of one site: used once, valid for a short time, and kept only as a hash.",
+    doc = "A right to join the continuum as a machine of one site: used once, valid for a short \
+           time, and kept only as a hash.",
     printcolumn(
         name = "Site",
         type_ = "string",

@@ -6,6 +6,11 @@
 //! object, [`schema::crds`] describes the kinds to an API server and [`schema::json_schema`] to
 //! an editor.
 
+#![expect(
+    clippy::duplicated_attributes,
+    reason = "every printer column of a kind has a type of its own; the lint takes them for one list"
+)]
+
 pub mod app;
 pub mod assignment;
 pub mod characteristics;

@@ -22,7 +22,8 @@ use crate::quantity::{BitRate, Duration};
     derive = "PartialEq",
     category = "tombolo",
     shortname = "ln",
-    doc = "The way between two sites or nodes: its delay, how much it carries and how often it fails, as declared and as measured.",
+    doc = "The way between two sites or nodes: its delay, how much it carries and how often it \
+           fails, as declared and as measured.",
     printcolumn(
         name = "From",
         type_ = "string",

@@ -13,7 +13,8 @@ pub fn label(name: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{name:?} is not a name: lower-case letters, digits and '-', a letter or digit at both ends{}",
+        "{name:?} is not a name: lower-case letters, digits and '-', a letter or digit at both \
+         ends{}",
         mended(name, |letter| letter.is_ascii_lowercase() || letter.is_ascii_digit())
     ))
 }
@@ -27,7 +28,8 @@ pub fn subdomain(name: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{name:?} is not a name: lower-case letters, digits, '-' and '.', a letter or digit at both ends{}",
+        "{name:?} is not a name: lower-case letters, digits, '-' and '.', a letter or digit at both \
+         ends{}",
         mended(name, |letter| letter.is_ascii_lowercase()
             || letter.is_ascii_digit()
             || letter == '.')
@@ -152,7 +154,10 @@ mod tests {
     fn a_label_is_lower_case_and_says_how_to_become_so() {
         let long = "a".repeat(64);
         let names = ["web", "web-2", "2web", "Web_Server", "-web", "", "ü", "a.b", &long];
-        check(label, &names, expect![[r#"
+        check(
+            label,
+            &names,
+            expect![[r#"
             "web": fine
             "web-2": fine
             "2web": fine
@@ -162,52 +167,73 @@ mod tests {
             "ü" is not a name: lower-case letters, digits and '-', a letter or digit at both ends
             "a.b" is not a name: lower-case letters, digits and '-', a letter or digit at both ends; "a-b" would do
             is 64 characters long, 63 at most
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn an_object_name_may_have_dots() {
         let long = "a".repeat(100);
-        check(subdomain, &["a.b", "a..b", ".a", "A.b", "a-.b"], expect![[r#"
+        check(
+            subdomain,
+            &["a.b", "a..b", ".a", "A.b", "a-.b"],
+            expect![[r#"
             "a.b": fine
             "a..b" is not a name: lower-case letters, digits, '-' and '.', a letter or digit at both ends
             ".a" is not a name: lower-case letters, digits, '-' and '.', a letter or digit at both ends; "a" would do
             "A.b" is not a name: lower-case letters, digits, '-' and '.', a letter or digit at both ends; "a.b" would do
             "a-.b" is not a name: lower-case letters, digits, '-' and '.', a letter or digit at both ends
-        "#]]);
+        "#]],
+        );
         assert_eq!(subdomain(&long), Ok(()));
     }
 
     #[test]
     fn a_key_may_have_a_prefix() {
         let names = ["robot", "squat.ai/video", "a/b/c", "/b", "a/", "Zone_1.x"];
-        check(qualified, &names, expect![[r#"
+        check(
+            qualified,
+            &names,
+            expect![[r#"
             "robot": fine
             "squat.ai/video": fine
             "a/b/c" is not a key: letters, digits, '-', '_' and '.' (63 at most, a letter or digit at both ends), with a prefix such as "example.org/" if wanted
             "/b" is not a key: letters, digits, '-', '_' and '.' (63 at most, a letter or digit at both ends), with a prefix such as "example.org/" if wanted
             "a/" is not a key: letters, digits, '-', '_' and '.' (63 at most, a letter or digit at both ends), with a prefix such as "example.org/" if wanted
             "Zone_1.x": fine
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn values_variables_and_paths_have_their_own_rules() {
-        check(label_value, &["", "r1", "a b"], expect![[r#"
+        check(
+            label_value,
+            &["", "r1", "a b"],
+            expect![[r#"
             "": fine
             "r1": fine
             "a b" is not a label value: letters, digits, '-', '_' and '.', 63 at most, a letter or digit at both ends
-        "#]]);
-        check(environment_variable, &["PATH", "1A", "", "A=B"], expect![[r#"
+        "#]],
+        );
+        check(
+            environment_variable,
+            &["PATH", "1A", "", "A=B"],
+            expect![[r#"
             "PATH": fine
             "1A" is not a variable name: letters, digits, '_', '-' and '.', not starting with a digit
             "" is not a variable name: letters, digits, '_', '-' and '.', not starting with a digit
             "A=B" is not a variable name: letters, digits, '_', '-' and '.', not starting with a digit
-        "#]]);
-        check(absolute_path, &["/data", "data", "/a/../b"], expect![[r#"
+        "#]],
+        );
+        check(
+            absolute_path,
+            &["/data", "data", "/a/../b"],
+            expect![[r#"
             "/data": fine
             "data" is not an absolute path: it starts with '/' and has no '..'
             "/a/../b" is not an absolute path: it starts with '/' and has no '..'
-        "#]]);
+        "#]],
+        );
     }
 }

@@ -30,7 +30,8 @@ pub struct Needs {
     /// Memory of each graphics processor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_memory: Option<Bytes>,
-    /// Processor architectures that will do: amd64 (also x86_64, intel), arm64 (also aarch64), arm, 386, riscv64, ppc64le, s390x.
+    /// Processor architectures that will do: amd64 (also x86_64, intel), arm64 (also aarch64), arm,
+    /// 386, riscv64, ppc64le, s390x.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     #[schemars(length(max = 16))]

@@ -24,7 +24,8 @@ use crate::site::Location;
     derive = "PartialEq",
     category = "tombolo",
     shortname = "tno",
-    doc = "A machine of a site: what it is, what it has, how safe it is and what it costs in energy and money.",
+    doc = "A machine of a site: what it is, what it has, how safe it is and what it costs in energy \
+           and money.",
     printcolumn(
         name = "Site",
         type_ = "string",
@@ -102,7 +103,10 @@ pub struct NodeSpec {
     pub unschedulable: bool,
     /// Marks that keep away what does not tolerate them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key", "effect"]))]
+    #[schemars(extend(
+        "x-kubernetes-list-type" = "map",
+        "x-kubernetes-list-map-keys" = ["key", "effect"]
+    ))]
     #[schemars(length(max = 32))]
     pub taints: Vec<Taint>,
     /// Where it is, when that is not where its site is.

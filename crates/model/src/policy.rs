@@ -26,7 +26,8 @@ use crate::quantity::{Duration, Level};
     derive = "PartialEq",
     category = "tombolo",
     shortname = "pol",
-    doc = "Something that must hold for applications or machines, checked against telemetry, and what to do when it does not.",
+    doc = "Something that must hold for applications or machines, checked against telemetry, and \
+           what to do when it does not.",
     printcolumn(
         name = "Phase",
         type_ = "string",
@@ -120,11 +121,13 @@ pub struct Subject {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Check {
-    /// A PromQL expression. `{{subject_label_selector}}`, `{{subject_label_list}}` and the variables are filled in.
+    /// A PromQL expression. `{{subject_label_selector}}`, `{{subject_label_list}}` and the
+    /// variables are filled in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 16384))]
     pub expr: Option<String>,
-    /// When a value of the expression is a violation, such as `> 0.8`. Without it and without thresholds, any result is.
+    /// When a value of the expression is a violation, such as `> 0.8`. Without it and without
+    /// thresholds, any result is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub violated_if: Option<String>,
@@ -135,7 +138,8 @@ pub struct Check {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "name"))]
     pub template: Option<String>,
-    /// The least security score of the node that an instance runs on: low, medium, high, or a number from 0 to 100.
+    /// The least security score of the node that an instance runs on: low, medium, high, or a
+    /// number from 0 to 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security: Option<Level>,
     /// Values for the variables of the expression or template: numbers or strings.

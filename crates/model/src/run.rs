@@ -92,7 +92,7 @@ pub struct Container {
     pub secret_env: BTreeMap<String, KeyRef>,
     /// Ports that the program listens on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "set", "format" = "ports"))]
+    #[schemars(inner(range(min = 1, max = 65535)), extend("x-kubernetes-list-type" = "set"))]
     #[schemars(length(max = 64))]
     pub ports: Vec<u16>,
     /// Storage that outlives the container, or folders of the host.
@@ -134,7 +134,7 @@ pub struct Process {
     pub secret_env: BTreeMap<String, KeyRef>,
     /// Ports that the program listens on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "set", "format" = "ports"))]
+    #[schemars(inner(range(min = 1, max = 65535)), extend("x-kubernetes-list-type" = "set"))]
     #[schemars(length(max = 64))]
     pub ports: Vec<u16>,
     /// Files to put in place before the start.
@@ -158,7 +158,8 @@ pub struct Volume {
     /// Where it appears in the container.
     #[schemars(extend("format" = "path"))]
     pub path: String,
-    /// Name of the volume; those of one App with the same name on one node are the same volume. Not together with `hostPath`.
+    /// Name of the volume; those of one App with the same name on one node are the same volume. Not
+    /// together with `hostPath`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "label"))]
     pub name: Option<String>,

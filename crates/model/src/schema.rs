@@ -12,8 +12,10 @@ use serde_json::{Map, Value, json};
 
 use crate::{App, Assignment, JoinToken, Link, Node, Policy, Site, keys};
 
+type Definition = fn() -> CustomResourceDefinition;
+
 /// The kinds in the order in which people meet them.
-const KINDS: &[(&str, fn() -> CustomResourceDefinition)] = &[
+const KINDS: &[(&str, Definition)] = &[
     ("App", App::crd),
     ("Assignment", Assignment::crd),
     ("Site", Site::crd),
@@ -120,6 +122,11 @@ fn tidy(node: &mut Map<String, Value>) {
     take_over_optional(node);
     // A field that may be left out need not accept `null` as well.
     node.remove("nullable");
+    // The kind's name, which the definition says already.
+    node.remove("title");
+    if let Some(Value::Array(words)) = node.get_mut("enum") {
+        words.retain(|word| !word.is_null());
+    }
     if node.get("default").is_some_and(Value::is_null) {
         node.remove("default");
     }
@@ -129,10 +136,6 @@ fn tidy(node: &mut Map<String, Value>) {
     }
     if let Some(Value::String(description)) = node.get_mut("description") {
         *description = description.split_whitespace().collect::<Vec<_>>().join(" ");
-    }
-    // The root says in its description what its fields are; the one of `spec` is its type's.
-    if node.get("required").is_some_and(|required| required == &json!([])) {
-        node.remove("required");
     }
 }
 

@@ -20,7 +20,8 @@ use crate::quantity::Level;
     status = "SiteStatus",
     derive = "PartialEq",
     category = "tombolo",
-    doc = "A place with one engine (a bare host, a Docker host or a Kubernetes cluster): where it is, whose it is and how far it is trusted.",
+    doc = "A place with one engine (a bare host, a Docker host or a Kubernetes cluster): where it \
+           is, whose it is and how far it is trusted.",
     printcolumn(
         name = "Engine",
         type_ = "string",
@@ -100,7 +101,10 @@ pub struct SiteSpec {
     pub unschedulable: bool,
     /// Marks that keep away what does not tolerate them; they count for all its nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key", "effect"]))]
+    #[schemars(extend(
+        "x-kubernetes-list-type" = "map",
+        "x-kubernetes-list-map-keys" = ["key", "effect"]
+    ))]
     #[schemars(length(max = 32))]
     pub taints: Vec<Taint>,
     /// Grams of CO₂ for a kilowatt-hour of its electricity.

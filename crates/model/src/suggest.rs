@@ -45,13 +45,13 @@ pub fn one_of<'a>(allowed: impl IntoIterator<Item = &'a str>) -> String {
     }
 }
 
-/// A third of the letters may be wrong; a short name must be nearly right, or every
-/// two-letter word would be near every other.
+/// A third of the letters may be wrong; a short name must be nearly right, or every short word
+/// would be near every other.
 fn distance_max(wrong: &str, candidate: &str) -> usize {
     let shorter = wrong.chars().count().min(candidate.chars().count());
     match shorter {
-        0..=2 => 0,
-        3..=5 => 1,
+        0..=1 => 0,
+        2..=5 => 1,
         6..=8 => 2,
         _ => 3,
     }

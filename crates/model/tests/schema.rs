@@ -1,5 +1,7 @@
 //! The schemas hold what a Kubernetes API server asks of them, and say something about every field.
 
+#![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
+
 use serde_json::{Map, Value};
 use tombolo_model::{crds, json_schema, kind_names};
 
@@ -65,6 +67,9 @@ fn every_schema_is_structural() {
                 !has("properties") || kind == Some("object"),
                 "{path}: properties need an object"
             );
+            for word in node.get("enum").and_then(Value::as_array).into_iter().flatten() {
+                assert!(word.is_string(), "{path} may be {word}");
+            }
             if let Some(format) = node.get("format") {
                 assert!(FORMATS.contains(&format.as_str().unwrap()), "{path} has format {format}");
             }

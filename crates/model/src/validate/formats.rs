@@ -41,7 +41,6 @@ const RULES: &[(&str, Rule)] = &[
         map_keys(value, path, findings, names::environment_variable);
     }),
     ("path", |value, path, findings| text(value, path, findings, names::absolute_path)),
-    ("ports", ports),
     ("url", |value, path, findings| text(value, path, findings, is_web_address)),
     ("sha256", |value, path, findings| text(value, path, findings, is_sha256)),
     ("date-time", |value, path, findings| text(value, path, findings, is_time)),
@@ -97,15 +96,6 @@ pub(super) fn label_map(value: &Value, path: &str, findings: &mut Findings) {
     map_keys(value, path, findings, names::qualified);
     for (key, value) in value.as_object().into_iter().flatten() {
         text(value, &in_brackets(path, key), findings, names::label_value);
-    }
-}
-
-fn ports(value: &Value, path: &str, findings: &mut Findings) {
-    for (index, port) in value.as_array().into_iter().flatten().enumerate() {
-        if port.as_u64() == Some(0) {
-            let message = "is 0, must be from 1 to 65535";
-            findings.add(format!("{path}[{index}]"), Problem::Invalid, message);
-        }
     }
 }
 
