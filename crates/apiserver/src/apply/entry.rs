@@ -216,3 +216,69 @@ fn decode_one(item: &Value, place: usize) -> Result<Entry, EntryError> {
         fields,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use serde_json::{Value, json};
+
+    use super::{decode, encode};
+
+    #[track_caller]
+    fn check(managed_fields: &Value, expect: Expect) {
+        expect.assert_eq(&match decode(managed_fields) {
+            Ok(entries) => encode(entries).to_string(),
+            Err(error) => error.to_string(),
+        });
+    }
+
+    #[test]
+    fn says_which_entry_cannot_be_read_and_why() {
+        let good = json!({"operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"});
+        let with = |name: &str, value: Value| {
+            let mut entry = good.clone();
+            entry[name] = value;
+            json!([good, entry])
+        };
+        check(&json!({}), expect!["metadata.managedFields must be a list of objects"]);
+        check(&json!([3]), expect!["metadata.managedFields must be a list of objects"]);
+        check(
+            &with("manager", json!(3)),
+            expect!["metadata.managedFields[1].manager must be a string"],
+        );
+        check(
+            &with("operation", json!("Delete")),
+            expect![[
+                r#"metadata.managedFields[1].operation must be Apply or Update, not "Delete""#
+            ]],
+        );
+        check(
+            &with("apiVersion", json!("")),
+            expect!["metadata.managedFields[1].apiVersion must not be empty"],
+        );
+        check(
+            &with("fieldsType", json!("FieldsV2")),
+            expect![[r#"metadata.managedFields[1].fieldsType must be FieldsV1, not "FieldsV2""#]],
+        );
+        check(&with("fieldsV1", json!({"spec": {}})), expect!["metadata.managedFields[1]"]);
+    }
+
+    #[test]
+    fn puts_appliers_first_then_the_oldest_and_entries_of_one_author_together() {
+        let entry = |manager: &str, operation: &str, time: &str, field: &str| {
+            json!({"manager": manager, "operation": operation, "apiVersion": "v1", "time": time,
+                "fieldsType": "FieldsV1", "fieldsV1": {field: {}}})
+        };
+        check(
+            &json!([
+                entry("b", "Update", "2026-01-01T00:00:02Z", "f:a"),
+                entry("a", "Update", "2026-01-01T00:00:03Z", "f:b"),
+                entry("c", "Apply", "2026-01-01T00:00:04Z", "f:c"),
+                entry("b", "Update", "2026-01-01T00:00:02Z", "f:d"),
+            ]),
+            expect![[
+                r#"[{"apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:c":{}},"manager":"c","operation":"Apply","time":"2026-01-01T00:00:04Z"},{"apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:a":{},"f:d":{}},"manager":"b","operation":"Update","time":"2026-01-01T00:00:02Z"},{"apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:b":{}},"manager":"a","operation":"Update","time":"2026-01-01T00:00:03Z"}]"#
+            ]],
+        );
+    }
+}

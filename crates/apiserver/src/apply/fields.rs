@@ -152,6 +152,17 @@ impl FieldSet {
         self.nodes.get(element).map_or(&EMPTY, |node| &node.below)
     }
 
+    /// The places at the top: each step, whether the set has the place itself, and what is below.
+    pub(super) fn top(&self) -> impl Iterator<Item = (&PathElement, Owned, &FieldSet)> {
+        self.nodes.iter().map(|(element, node)| {
+            let owned = match node.owned {
+                true => Owned::Itself,
+                false => Owned::OnlyBelow,
+            };
+            (element, owned, &node.below)
+        })
+    }
+
     /// Adds a place together with what is below it. Nothing to add leaves no trace.
     pub(super) fn graft(&mut self, element: PathElement, owned: Owned, below: FieldSet) {
         let owned = owned == Owned::Itself;
@@ -171,10 +182,10 @@ impl FieldSet {
     fn collect_paths(&self, prefix: &str, paths: &mut Vec<String>) {
         for (element, node) in &self.nodes {
             let path = format!("{prefix}{element}");
-            node.below.collect_paths(&path, paths);
             if node.owned {
-                paths.push(path);
+                paths.push(path.clone());
             }
+            node.below.collect_paths(&path, paths);
         }
     }
 }

@@ -14,7 +14,7 @@ use super::conflict::{self, Conflict};
 use super::entry::{self, Entry, Operation};
 use super::extract::{self, Comparison};
 use super::fields::FieldSet;
-use super::{last_applied, merge};
+use super::{last_applied, merge, reconcile};
 
 /// Who owns what was in an object before anything kept track, once somebody applies to it.
 pub const BEFORE_FIRST_APPLY: &str = "before-first-apply";
@@ -64,6 +64,7 @@ pub fn update(
 ) {
     let sent = take_managed_fields(new);
     let mut entries = entries_of_write(live, sent, manager);
+    reconcile::with_schema(&mut entries, schema);
     if entries.is_empty() && live.is_some_and(|live| !extract::fields(live, schema).is_empty()) {
         return;
     }
@@ -97,6 +98,7 @@ pub fn apply(
     let mut bare = live.unwrap_or(&nothing).clone();
     let stored = take_managed_fields(&mut bare);
     let mut entries = entry::decode(stored.as_ref().unwrap_or(&Value::Null)).unwrap_or_default();
+    reconcile::with_schema(&mut entries, schema);
     if entries.is_empty() {
         let fields = extract::compare(&nothing, &bare, schema).added;
         let before = Manager { name: BEFORE_FIRST_APPLY, subresource: "", ..*manager };

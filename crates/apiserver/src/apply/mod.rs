@@ -14,6 +14,7 @@ mod last_applied;
 mod managed;
 mod merge;
 mod name;
+mod reconcile;
 mod shape;
 
 #[cfg(test)]

@@ -13,7 +13,8 @@ fn any_json() -> impl Strategy<Value = Value> {
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
-        any::<f64>().prop_map(Value::from),
+        // Eighths: floats of many digits are not read back to the last bit.
+        any::<i16>().prop_map(|eighths| Value::from(f64::from(eighths) / 8.0)),
         "[ab/~.:]{0,3}".prop_map(Value::from),
     ];
     leaf.prop_recursive(5, 48, 5, |inner| {

@@ -101,7 +101,7 @@ impl<'a> Shape<'a> {
     }
 
     /// How the items of the list here are told apart; None for a list of one piece.
-    fn items(self) -> Option<Items<'a>> {
+    pub(super) fn items(self) -> Option<Items<'a>> {
         let schema = match self.kind {
             ShapeKind::Root(schema) | ShapeKind::Inner(schema) => schema,
             ShapeKind::Free => return None,
@@ -118,7 +118,8 @@ impl<'a> Shape<'a> {
         }
     }
 
-    fn is_atomic(self) -> bool {
+    /// Whether an object here is one piece.
+    pub(super) fn is_atomic(self) -> bool {
         match self.kind {
             ShapeKind::Root(_) | ShapeKind::Free => false,
             ShapeKind::Inner(schema) => schema.map_type == MapKind::Atomic,

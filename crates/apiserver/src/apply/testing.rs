@@ -82,11 +82,15 @@ pub(super) fn object(text: &str) -> Value {
         Some(parts) => serde_json::from_str(parts).expect("JSON after @"),
         None => json!({"spec": serde_json::from_str::<Value>(text).expect("JSON of a spec")}),
     };
-    json_patch::merge(&mut object, &parts);
-    // Unlike in a merge, a null is meant here.
+    // Not a merge: a null is meant.
     for (name, value) in parts.as_object().expect("an object") {
-        if name != "metadata" {
-            object[name] = value.clone();
+        match (name.as_str(), value) {
+            ("metadata", Value::Object(fields)) => {
+                for (name, value) in fields {
+                    object["metadata"][name] = value.clone();
+                }
+            }
+            (_, value) => object[name] = value.clone(),
         }
     }
     object
@@ -167,7 +171,10 @@ pub(super) fn show(object: &Value) -> String {
             "" => String::new(),
             subresource => format!("/{subresource}"),
         };
-        let version = entry.api_version.trim_start_matches("tombolo.dev/v1alpha1");
+        let version = match entry.api_version.as_str() {
+            "tombolo.dev/v1alpha1" => String::new(),
+            other => format!("@{other}"),
+        };
         let operation = entry.operation.name();
         let (manager, paths) = (&entry.manager, entry.fields.paths().join(" "));
         writeln!(text, "{manager}{door}{version} {operation} at {time}: {paths}").unwrap();

@@ -77,6 +77,11 @@ fn says_which_operation_failed_and_why() {
             r#"operation 0 of the patch, move "/list/0": cannot move the value inside itself"#
         ]],
     );
+}
+
+#[test]
+fn says_what_is_wrong_with_a_json_patch() {
+    let document = r#"{"a": 1, "list": [1]}"#;
     check(
         json_patch,
         document,

@@ -29,9 +29,9 @@ fn owns_leaves_and_items_but_not_the_branches_that_the_schema_names() {
     check(
         r#"{"replicas": 1, "probe": {"path": "/"}, "components": [{"name": "web", "replicas": 2}]}"#,
         expect![[r#"
+            .spec.components[name="web"]
             .spec.components[name="web"].name
             .spec.components[name="web"].replicas
-            .spec.components[name="web"]
             .spec.probe.path
             .spec.replicas
         "#]],
@@ -43,9 +43,9 @@ fn owns_atomic_lists_and_maps_as_one() {
     check(
         r#"{"command": ["a", "b"], "origin": {"host": "h", "port": 1}}"#,
         expect![[r#"
-        .spec.command
-        .spec.origin
-    "#]],
+            .spec.command
+            .spec.origin
+        "#]],
     );
 }
 
@@ -54,9 +54,9 @@ fn owns_the_values_of_a_set_one_by_one() {
     check(
         r#"{"tags": ["a", "b"]}"#,
         expect![[r#"
-        .spec.tags[="a"]
-        .spec.tags[="b"]
-    "#]],
+            .spec.tags[="a"]
+            .spec.tags[="b"]
+        "#]],
     );
 }
 
@@ -66,9 +66,9 @@ fn owns_the_keys_that_only_the_object_names() {
         r#"{"settings": {"a": "1"}, "free": {"x": {"y": 1, "list": [{"z": 1}]}, "e": {}}}"#,
         expect![[r#"
             .spec.free.e
+            .spec.free.x
             .spec.free.x.list
             .spec.free.x.y
-            .spec.free.x
             .spec.settings.a
         "#]],
     );
@@ -79,11 +79,11 @@ fn owns_what_is_empty_or_null_as_one() {
     check(
         r#"{"settings": {}, "tags": [], "components": [], "mode": null}"#,
         expect![[r#"
-        .spec.components
-        .spec.mode
-        .spec.settings
-        .spec.tags
-    "#]],
+            .spec.components
+            .spec.mode
+            .spec.settings
+            .spec.tags
+        "#]],
     );
 }
 
@@ -92,13 +92,13 @@ fn fills_a_missing_key_with_its_default() {
     check(
         r#"{"components": [{"name": "web", "ports": [{"port": 80}, {"port": 80, "protocol": "UDP"}]}]}"#,
         expect![[r#"
+            .spec.components[name="web"]
             .spec.components[name="web"].name
-            .spec.components[name="web"].ports[port=80,protocol="TCP"].port
             .spec.components[name="web"].ports[port=80,protocol="TCP"]
+            .spec.components[name="web"].ports[port=80,protocol="TCP"].port
+            .spec.components[name="web"].ports[port=80,protocol="UDP"]
             .spec.components[name="web"].ports[port=80,protocol="UDP"].port
             .spec.components[name="web"].ports[port=80,protocol="UDP"].protocol
-            .spec.components[name="web"].ports[port=80,protocol="UDP"]
-            .spec.components[name="web"]
         "#]],
     );
 }
@@ -108,12 +108,12 @@ fn goes_by_place_where_a_stored_item_lacks_its_key_and_as_one_where_items_repeat
     check(
         r#"{"components": [{"image": "a"}, 3], "tags": ["a", "a", "b"]}"#,
         expect![[r#"
-        .spec.components[0].image
-        .spec.components[0]
-        .spec.components[1]
-        .spec.tags[="a"]
-        .spec.tags[="b"]
-    "#]],
+            .spec.components[0]
+            .spec.components[0].image
+            .spec.components[1]
+            .spec.tags[="a"]
+            .spec.tags[="b"]
+        "#]],
     );
 }
 
@@ -148,21 +148,21 @@ fn tells_what_was_added_modified_and_removed() {
         r#"{"components": [{"name": "a", "replicas": 1}, {"name": "b", "image": "x"}]}"#,
         r#"{"components": [{"name": "c"}, {"name": "a", "replicas": 2}]}"#,
         expect![[r#"
-            + .spec.components[name="c"].name
             + .spec.components[name="c"]
+            + .spec.components[name="c"].name
             ~ .spec.components[name="a"].replicas
+            - .spec.components[name="b"]
             - .spec.components[name="b"].image
             - .spec.components[name="b"].name
-            - .spec.components[name="b"]
         "#]],
     );
     check_comparison(
         r#"{"tags": ["a", "b"]}"#,
         r#"{"tags": ["c", "b"]}"#,
         expect![[r#"
-        + .spec.tags[="c"]
-        - .spec.tags[="a"]
-    "#]],
+            + .spec.tags[="c"]
+            - .spec.tags[="a"]
+        "#]],
     );
 }
 
@@ -172,27 +172,27 @@ fn names_a_new_branch_with_all_that_is_in_it() {
         r#"{}"#,
         r#"{"probe": {"path": "/"}, "settings": {"a": "b"}}"#,
         expect![[r#"
-            + .spec.probe.path
             + .spec.probe
-            + .spec.settings.a
+            + .spec.probe.path
             + .spec.settings
+            + .spec.settings.a
         "#]],
     );
     check_comparison(
         r#"@{}"#,
         r#"{"replicas": 1}"#,
         expect![[r#"
-        + .spec.replicas
-        + .spec
-    "#]],
+            + .spec
+            + .spec.replicas
+        "#]],
     );
     check_comparison(
         r#"{"probe": {"path": "/"}}"#,
         r#"{}"#,
         expect![[r#"
-        - .spec.probe.path
-        - .spec.probe
-    "#]],
+            - .spec.probe
+            - .spec.probe.path
+        "#]],
     );
 }
 
@@ -207,8 +207,8 @@ fn sees_no_difference_in_order_or_in_the_spelling_of_numbers() {
         r#"{"command": ["a", "b"]}"#,
         r#"{"command": ["b", "a"]}"#,
         expect![[r#"
-        ~ .spec.command
-    "#]],
+            ~ .spec.command
+        "#]],
     );
 }
 
@@ -218,36 +218,36 @@ fn takes_filling_and_emptying_for_changes_of_the_content() {
         r#"{"settings": {}}"#,
         r#"{"settings": {"a": "b"}}"#,
         expect![[r#"
-        + .spec.settings.a
-    "#]],
+            + .spec.settings.a
+        "#]],
     );
     check_comparison(
         r#"{"settings": {"a": "b"}}"#,
         r#"{"settings": {}}"#,
         expect![[r#"
-        - .spec.settings.a
-    "#]],
+            - .spec.settings.a
+        "#]],
     );
     check_comparison(
         r#"{"settings": {"a": "b"}}"#,
         r#"{"settings": "no map"}"#,
         expect![[r#"
-        ~ .spec.settings
-        - .spec.settings.a
-    "#]],
+            ~ .spec.settings
+            - .spec.settings.a
+        "#]],
     );
     check_comparison(
         r#"{"tags": ["a"]}"#,
         r#"{"tags": []}"#,
         expect![[r#"
-        - .spec.tags[="a"]
-    "#]],
+            - .spec.tags[="a"]
+        "#]],
     );
     check_comparison(
         r#"{"tags": ["a"]}"#,
         r#"{"tags": ["a", "a"]}"#,
         expect![[r#"
-        ~ .spec.tags[="a"]
-    "#]],
+            ~ .spec.tags[="a"]
+        "#]],
     );
 }

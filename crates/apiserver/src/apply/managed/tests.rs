@@ -173,9 +173,9 @@ fn shares_a_keyed_list_item_by_item_and_field_by_field() {
         ],
         expect![[r#"
             spec {"components":[{"image":"a","name":"web","replicas":3},{"image":"d","name":"db"}]}
-            alice Apply at 01: .spec.components[name="web"].image .spec.components[name="web"].name .spec.components[name="web"]
-            bob Apply at 02: .spec.components[name="db"].image .spec.components[name="db"].name .spec.components[name="db"]
-            scaler Apply at 03: .spec.components[name="web"].name .spec.components[name="web"].replicas .spec.components[name="web"]
+            alice Apply at 01: .spec.components[name="web"] .spec.components[name="web"].image .spec.components[name="web"].name
+            bob Apply at 02: .spec.components[name="db"] .spec.components[name="db"].image .spec.components[name="db"].name
+            scaler Apply at 03: .spec.components[name="web"] .spec.components[name="web"].name .spec.components[name="web"].replicas
         "#]],
     );
     check(
@@ -187,7 +187,7 @@ fn shares_a_keyed_list_item_by_item_and_field_by_field() {
         expect![[r#"
             spec {"components":[{"name":"web","replicas":3}]}
             alice Apply at 03: .spec
-            scaler Apply at 02: .spec.components[name="web"].name .spec.components[name="web"].replicas .spec.components[name="web"]
+            scaler Apply at 02: .spec.components[name="web"] .spec.components[name="web"].name .spec.components[name="web"].replicas
         "#]],
     );
 }
@@ -202,7 +202,7 @@ fn removes_an_item_whose_owner_gives_it_up_even_if_somebody_wrote_into_it() {
         ],
         expect![[r#"
             spec {"components":[{"name":"db"}]}
-            alice Apply at 03: .spec.components[name="db"].name .spec.components[name="db"]
+            alice Apply at 03: .spec.components[name="db"] .spec.components[name="db"].name
         "#]],
     );
 }
@@ -217,8 +217,8 @@ fn shares_keyed_lists_inside_keyed_lists() {
         ],
         expect![[r#"
             spec {"components":[{"name":"web","ports":[{"hint":"tls","port":443},{"port":80,"protocol":"UDP"}]}]}
-            alice Apply at 03: .spec.components[name="web"].name .spec.components[name="web"].ports[port=80,protocol="UDP"].port .spec.components[name="web"].ports[port=80,protocol="UDP"].protocol .spec.components[name="web"].ports[port=80,protocol="UDP"] .spec.components[name="web"]
-            bob Apply at 02: .spec.components[name="web"].name .spec.components[name="web"].ports[port=443,protocol="TCP"].hint .spec.components[name="web"].ports[port=443,protocol="TCP"].port .spec.components[name="web"].ports[port=443,protocol="TCP"] .spec.components[name="web"]
+            alice Apply at 03: .spec.components[name="web"] .spec.components[name="web"].name .spec.components[name="web"].ports[port=80,protocol="UDP"] .spec.components[name="web"].ports[port=80,protocol="UDP"].port .spec.components[name="web"].ports[port=80,protocol="UDP"].protocol
+            bob Apply at 02: .spec.components[name="web"] .spec.components[name="web"].name .spec.components[name="web"].ports[port=443,protocol="TCP"] .spec.components[name="web"].ports[port=443,protocol="TCP"].hint .spec.components[name="web"].ports[port=443,protocol="TCP"].port
         "#]],
     );
 }
@@ -301,8 +301,13 @@ fn takes_null_for_silence_where_the_schema_does_not_allow_it() {
         "#]],
     );
     check(
-        &[r#"alice applies @{"metadata": {"creationTimestamp": null}, "status": null}"#],
-        expect![[r#""#]],
+        &[
+            r#"alice applies @{"metadata": {"labels": {"a": "b"}, "annotations": null}, "status": null}"#,
+        ],
+        expect![[r#"
+            metadata {"labels":{"a":"b"}}
+            alice Apply at 01: .metadata.labels.a
+        "#]],
     );
 }
 
@@ -315,7 +320,7 @@ fn does_not_empty_what_is_shared() {
         ],
         expect![[r#"
             spec {"components":[{"name":"web"}],"settings":{"a":"1"}}
-            alice Apply at 01: .spec.components[name="web"].name .spec.components[name="web"] .spec.settings.a
+            alice Apply at 01: .spec.components[name="web"] .spec.components[name="web"].name .spec.settings.a
             bob Apply at 02: .spec.components .spec.settings
         "#]],
     );
@@ -348,7 +353,7 @@ fn keeps_labels_and_annotations_apart_and_counts_owner_references_by_uid() {
         expect![[r#"
             metadata {"finalizers":["f/f"],"labels":{"b":"2"},"ownerReferences":[{"name":"m","uid":"2"}]}
             alice Apply at 03: .metadata.ownerReferences[uid="2"]
-            bob Update at 02: .metadata.finalizers[="f/f"] .metadata.finalizers .metadata.labels.b
+            bob Update at 02: .metadata.finalizers .metadata.finalizers[="f/f"] .metadata.labels.b
         "#]],
     );
 }
@@ -363,7 +368,7 @@ fn gives_an_updater_what_it_adds_and_changes_and_everybody_loses_what_it_removes
         ],
         expect![[r#"
             spec {"replicas":2,"settings":{"x":"1"}}
-            alice Update at 01: .spec.settings.x .spec.settings .spec
+            alice Update at 01: .spec .spec.settings .spec.settings.x
             bob Update at 02: .spec.replicas
         "#]],
     );
@@ -382,10 +387,10 @@ fn tells_doors_and_versions_of_one_manager_apart() {
         expect![[r#"
             spec {"image":"a","mode":"x","probe":{"period":1},"replicas":1}
             status {"ready":1}
-            alicetombolo.dev/v1 Apply at 05: .spec.mode .spec.probe.period
-            alicetombolo.dev/v1 Update at 03: .spec.image
-            alice Update at 01: .spec.replicas .spec
-            alice/status Update at 02: .status.ready .status
+            alice@tombolo.dev/v1 Apply at 05: .spec.mode .spec.probe.period
+            alice@tombolo.dev/v1 Update at 03: .spec.image
+            alice Update at 01: .spec .spec.replicas
+            alice/status Update at 02: .status .status.ready
         "#]],
     );
 }
@@ -426,7 +431,7 @@ fn asks_before_it_overwrites_what_was_there_before_anybody_kept_track() {
     expect![[r#"
         spec {"image":"a","replicas":2}
         alice Apply at 09: .spec.replicas
-        before-first-apply Update at 09: .spec.image .spec
+        before-first-apply Update at 09: .spec .spec.image
     "#]]
     .assert_eq(&show(&live));
 }
@@ -436,9 +441,9 @@ fn tracks_an_object_that_had_nothing_to_own() {
     check(
         &[r#"alice updates @{}"#, r#"bob updates @{"spec": {"replicas": 1}}"#],
         expect![[r#"
-        spec {"replicas":1}
-        bob Update at 02: .spec.replicas .spec
-    "#]],
+            spec {"replicas":1}
+            bob Update at 02: .spec .spec.replicas
+        "#]],
     );
 }
 
@@ -451,17 +456,17 @@ fn clears_the_entries_for_a_client_that_asks_but_not_for_one_that_drops_them() {
     check(
         &steps,
         expect![[r#"
-        spec {"replicas":1}
-    "#]],
+            spec {"replicas":1}
+        "#]],
     );
     let steps =
         [r#"alice updates {"replicas": 1}"#, r#"bob updates @{"metadata": {"managedFields": []}}"#];
     check(
         &steps,
         expect![[r#"
-        spec {"replicas":1}
-        alice Update at 01: .spec.replicas .spec
-    "#]],
+            spec {"replicas":1}
+            alice Update at 01: .spec .spec.replicas
+        "#]],
     );
     let steps = [
         r#"alice updates {"replicas": 1}"#,
@@ -470,9 +475,9 @@ fn clears_the_entries_for_a_client_that_asks_but_not_for_one_that_drops_them() {
     check(
         &steps,
         expect![[r#"
-        spec {"replicas":1}
-        alice Update at 01: .spec.replicas .spec
-    "#]],
+            spec {"replicas":1}
+            alice Update at 01: .spec .spec.replicas
+        "#]],
     );
     // Nor for one that cannot write them, or does not know how.
     let steps = [
@@ -482,9 +487,9 @@ fn clears_the_entries_for_a_client_that_asks_but_not_for_one_that_drops_them() {
     check(
         &steps,
         expect![[r#"
-        spec {"replicas":1}
-        alice Update at 01: .spec.replicas .spec
-    "#]],
+            spec {"replicas":1}
+            alice Update at 01: .spec .spec.replicas
+        "#]],
     );
     let steps = [
         r#"alice updates {"replicas": 1}"#,
@@ -493,9 +498,9 @@ fn clears_the_entries_for_a_client_that_asks_but_not_for_one_that_drops_them() {
     check(
         &steps,
         expect![[r#"
-        spec {"replicas":1}
-        alice Update at 01: .spec.replicas .spec
-    "#]],
+            spec {"replicas":1}
+            alice Update at 01: .spec .spec.replicas
+        "#]],
     );
 }
 
@@ -516,6 +521,30 @@ fn lets_a_client_rewrite_the_entries() {
 }
 
 #[test]
+fn makes_one_owner_of_the_owners_of_parts_when_a_list_becomes_one_piece() {
+    // `command` and `origin` are atomic now, and were shared item by item when eve applied.
+    let eve = r#"bob updates @{"metadata": {"managedFields": [{"manager": "eve", "operation": "Apply",
+        "apiVersion": "tombolo.dev/v1alpha1", "fieldsType": "FieldsV1", "time": "2026-01-01T00:00:07Z",
+        "fieldsV1": {"f:spec": {"f:command": {"v:\"a\"": {}}, "f:origin": {"f:host": {}}}}}]}}"#;
+    let create = r#"alice updates {"command": ["a"], "origin": {"host": "h"}}"#;
+    check(
+        &[create, eve],
+        expect![[r#"
+        spec {"command":["a"],"origin":{"host":"h"}}
+        eve Apply at 07: .spec.command .spec.origin
+    "#]],
+    );
+    check(
+        &[create, eve, r#"alice applies {"command": ["b"]}"#],
+        expect![[r#"
+        Apply failed with 1 conflict: conflict with "eve": .spec.command
+        spec {"command":["a"],"origin":{"host":"h"}}
+        eve Apply at 07: .spec.command .spec.origin
+    "#]],
+    );
+}
+
+#[test]
 fn puts_the_oldest_updates_together_when_there_are_too_many() {
     let steps = (0..13)
         .map(|place| format!(r#"writer{place:02} updates {{"settings": {{"k{place:02}": "v"}}}}"#))
@@ -523,18 +552,18 @@ fn puts_the_oldest_updates_together_when_there_are_too_many() {
     check(
         &steps.iter().map(String::as_str).collect::<Vec<_>>(),
         expect![[r#"
-        spec {"settings":{"k00":"v","k01":"v","k02":"v","k03":"v","k04":"v","k05":"v","k06":"v","k07":"v","k08":"v","k09":"v","k10":"v","k11":"v","k12":"v"}}
-        ancient-changes Update at 04: .spec.settings.k00 .spec.settings.k01 .spec.settings.k02 .spec.settings.k03 .spec.settings .spec
-        writer04 Update at 05: .spec.settings.k04
-        writer05 Update at 06: .spec.settings.k05
-        writer06 Update at 07: .spec.settings.k06
-        writer07 Update at 08: .spec.settings.k07
-        writer08 Update at 09: .spec.settings.k08
-        writer09 Update at 10: .spec.settings.k09
-        writer10 Update at 11: .spec.settings.k10
-        writer11 Update at 12: .spec.settings.k11
-        writer12 Update at 13: .spec.settings.k12
-    "#]],
+            spec {"settings":{"k00":"v","k01":"v","k02":"v","k03":"v","k04":"v","k05":"v","k06":"v","k07":"v","k08":"v","k09":"v","k10":"v","k11":"v","k12":"v"}}
+            ancient-changes Update at 04: .spec .spec.settings .spec.settings.k00 .spec.settings.k01 .spec.settings.k02 .spec.settings.k03
+            writer04 Update at 05: .spec.settings.k04
+            writer05 Update at 06: .spec.settings.k05
+            writer06 Update at 07: .spec.settings.k06
+            writer07 Update at 08: .spec.settings.k07
+            writer08 Update at 09: .spec.settings.k08
+            writer09 Update at 10: .spec.settings.k09
+            writer10 Update at 11: .spec.settings.k10
+            writer11 Update at 12: .spec.settings.k11
+            writer12 Update at 13: .spec.settings.k12
+        "#]],
     );
 }
 
@@ -552,11 +581,11 @@ fn lets_kubectl_take_over_what_it_applied_on_the_clients_side() {
     check(
         &[&create, r#"kubectl applies {"replicas": 2, "image": "a"}"#],
         expect![[r#"
-        metadata {"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{\"spec\":{\"replicas\":1,\"image\":\"a\"}}"}}
-        spec {"image":"a","replicas":2}
-        kubectl Apply at 02: .spec.image .spec.replicas
-        kubectl-client-side-apply Update at 01: .metadata.annotations.kubectl.kubernetes.io/last-applied-configuration .metadata.annotations .spec.image .spec
-    "#]],
+            metadata {"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{\"spec\":{\"replicas\":1,\"image\":\"a\"}}"}}
+            spec {"image":"a","replicas":2}
+            kubectl Apply at 02: .spec.image .spec.replicas
+            kubectl-client-side-apply Update at 01: .metadata.annotations .metadata.annotations.kubectl.kubernetes.io/last-applied-configuration .spec .spec.image
+        "#]],
     );
     // What somebody else changed since is not its own.
     check(
@@ -569,18 +598,18 @@ fn lets_kubectl_take_over_what_it_applied_on_the_clients_side() {
             Apply failed with 1 conflict: conflict with "scaler" using tombolo.dev/v1alpha1: .spec.replicas
             metadata {"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{\"spec\":{\"replicas\":1,\"image\":\"a\"}}"}}
             spec {"image":"a","replicas":7}
-            kubectl-client-side-apply Update at 01: .metadata.annotations.kubectl.kubernetes.io/last-applied-configuration .metadata.annotations .spec.image .spec
+            kubectl-client-side-apply Update at 01: .metadata.annotations .metadata.annotations.kubectl.kubernetes.io/last-applied-configuration .spec .spec.image
             scaler Update at 02: .spec.replicas
         "#]],
     );
     check(
         &[&create, r#"other applies {"replicas": 2, "image": "a"}"#],
         expect![[r#"
-        Apply failed with 1 conflict: conflict with "kubectl-client-side-apply" using tombolo.dev/v1alpha1: .spec.replicas
-        metadata {"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{\"spec\":{\"replicas\":1,\"image\":\"a\"}}"}}
-        spec {"image":"a","replicas":1}
-        kubectl-client-side-apply Update at 01: .metadata.annotations.kubectl.kubernetes.io/last-applied-configuration .metadata.annotations .spec.image .spec.replicas .spec
-    "#]],
+            Apply failed with 1 conflict: conflict with "kubectl-client-side-apply" using tombolo.dev/v1alpha1: .spec.replicas
+            metadata {"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{\"spec\":{\"replicas\":1,\"image\":\"a\"}}"}}
+            spec {"image":"a","replicas":1}
+            kubectl-client-side-apply Update at 01: .metadata.annotations .metadata.annotations.kubectl.kubernetes.io/last-applied-configuration .spec .spec.image .spec.replicas
+        "#]],
     );
 }
 
@@ -589,8 +618,8 @@ fn refuses_items_that_cannot_be_merged() {
     check(
         &[r#"alice applies {"components": [{"image": "a"}]}"#],
         expect![[r#"
-        the applied object cannot be merged: spec.components[0]: must have name, which tells the items of this list apart
-    "#]],
+            the applied object cannot be merged: spec.components[0]: must have name, which tells the items of this list apart
+        "#]],
     );
     check(
         &[r#"alice applies {"components": [{"name": "a"}, {"name": "a"}, 3]}"#],
@@ -601,8 +630,8 @@ fn refuses_items_that_cannot_be_merged() {
     check(
         &[r#"alice applies {"tags": ["a", "a"]}"#],
         expect![[r#"
-        the applied object cannot be merged: spec.tags[1]: [="a"] is in this list more than once
-    "#]],
+            the applied object cannot be merged: spec.tags[1]: [="a"] is in this list more than once
+        "#]],
     );
 }
 
