@@ -40,9 +40,9 @@ pub(crate) fn settle(file: &File) -> Result<(), Trouble> {
     if other <= counting {
         return Ok(());
     }
-    // Were the counting commit damaged, its number could be wrong, and the other one not newer.
-    attempt(file, flags)?;
-    if attempt(file, flags ^ PRIMARY_FLAG).is_ok() {
+    // Were the counting commit's slot damaged, its number could be wrong, and the other not newer.
+    check_header(file)?;
+    if check_commit(file, flags ^ PRIMARY_FLAG).is_ok() {
         tracing::warn!(transaction = other, "completing a commit that was cut off");
         file.write_all_at(&[flags ^ PRIMARY_FLAG], FLAGS_AT)?;
         file.sync_data()?;
@@ -56,18 +56,39 @@ fn transaction(file: &File, slot: u64) -> io::Result<u64> {
     Ok(u64::from_le_bytes(number))
 }
 
+/// Lets redb check the slot that counts, which it does before it looks at any page.
+fn check_header(file: &File) -> Result<(), Trouble> {
+    let copy = Copy { pages: Pages::Hidden, ..Copy::new(file.try_clone()?)? };
+    match guarded(|| verified(copy).map(drop)) {
+        Ok(()) => Ok(()),
+        Err(Trouble::Io(error)) if error.kind() == HIDDEN => Ok(()),
+        Err(trouble) => Err(trouble),
+    }
+}
+
 /// Opens and verifies a copy as if the file had these flags.
-fn attempt(file: &File, flags: u8) -> Result<(), Trouble> {
+fn check_commit(file: &File, flags: u8) -> Result<(), Trouble> {
     let copy = Copy::new(file.try_clone()?)?;
     redb::StorageBackend::write(&copy, FLAGS_AT, &[flags])?;
     guarded(|| verified(copy).map(drop))
 }
 
+/// How a copy answers a look at a page that it hides. Nothing else here ends so.
+const HIDDEN: io::ErrorKind = io::ErrorKind::ConnectionRefused;
+
 /// A file whose changes stay in memory.
 #[derive(Debug)]
 struct Copy {
     file: File,
+    pages: Pages,
     changes: Mutex<Changes>,
+}
+
+/// Whether what follows the header can be read.
+#[derive(Debug)]
+enum Pages {
+    Shown,
+    Hidden,
 }
 
 #[derive(Debug)]
@@ -82,7 +103,7 @@ impl Copy {
     fn new(file: File) -> io::Result<Copy> {
         let len = file.metadata()?.len();
         let changes = Changes { len, file_len: len, blocks: BTreeMap::new() };
-        Ok(Copy { file, changes: Mutex::new(changes) })
+        Ok(Copy { file, pages: Pages::Shown, changes: Mutex::new(changes) })
     }
 
     fn load(&self, changes: &Changes, block: u64, out: &mut [u8]) -> io::Result<()> {
@@ -122,6 +143,9 @@ impl redb::StorageBackend for Copy {
         let changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         if offset + out.len() as u64 > changes.len {
             return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if matches!(self.pages, Pages::Hidden) && offset >= HEADER_BYTES {
+            return Err(HIDDEN.into());
         }
         let mut buffer = vec![0; BLOCK_BYTES];
         let mut done = 0;
