@@ -217,7 +217,7 @@ pub(crate) struct DeleteArgs {
     #[arg(value_name = "WHAT", required_unless_present = "files")]
     pub(crate) what: Vec<String>,
     /// Delete what these files name.
-    #[arg(short, long = "file", value_name = "FILE", conflicts_with_all = ["what", "selection"])]
+    #[arg(short, long = "file", value_name = "FILE", conflicts_with_all = ["what", "Selection"])]
     pub(crate) files: Vec<String>,
     #[command(flatten)]
     pub(crate) selection: Selection,

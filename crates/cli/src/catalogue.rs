@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn a_slip_gets_a_suggestion_and_nonsense_does_not() {
         check("appps", "did you mean apps?");
-        check("nods", "did you mean node?");
+        check("nods", "did you mean nodes?");
         check("polices", "did you mean policies?");
         check("apps.example.org", "nothing");
         check("xyzzy", "nothing");

@@ -272,21 +272,50 @@ mod tests {
     fn the_reason_decides_before_the_code() {
         check(
             json!({"code": 404, "reason": "NotFound", "message": "apps \"web\" not found"}),
-            expect![[]],
+            expect![[r#"
+                3: apps "web" not found
+            "#]],
         );
         check(
             json!({"code": 409, "reason": "AlreadyExists", "message": "app \"web\" already exists"}),
-            expect![[]],
+            expect![[r#"
+                4: app "web" already exists
+                use `tombolo apply` to change what is there"#]],
         );
-        check(json!({"code": 409, "reason": "Conflict", "message": "changed."}), expect![[]]);
-        check(json!({"code": 504, "reason": "Timeout", "message": "slow"}), expect![[]]);
+        check(
+            json!({"code": 409, "reason": "Conflict", "message": "changed."}),
+            expect![[r#"
+            4: changed
+            somebody changed it meanwhile: look at it and try again"#]],
+        );
+        check(
+            json!({"code": 504, "reason": "Timeout", "message": "slow"}),
+            expect![[r#"
+            7: slow
+            raise --request-timeout, or try again"#]],
+        );
     }
 
     #[test]
     fn the_code_decides_where_there_is_no_known_reason() {
-        check(json!({"code": 503, "reason": "", "message": ""}), expect![[]]);
-        check(json!({"code": 403, "reason": "Strange", "message": "no"}), expect![[]]);
-        check(json!({"code": 418, "reason": "Teapot", "message": ""}), expect![[]]);
+        check(
+            json!({"code": 503, "reason": "", "message": ""}),
+            expect![[r#"
+            6: the server answered 503
+            the server is there but not ready: try again in a moment"#]],
+        );
+        check(
+            json!({"code": 403, "reason": "Strange", "message": "no"}),
+            expect![[r#"
+            5: no
+            roles are guest (reads), user (one namespace), manager (sites, nodes, policies) and admin: an admin makes a token with `tombolo token create`"#]],
+        );
+        check(
+            json!({"code": 418, "reason": "Teapot", "message": ""}),
+            expect![[r#"
+            1: the server answered 418 Teapot
+        "#]],
+        );
     }
 
     #[test]
@@ -294,7 +323,9 @@ mod tests {
         check(
             json!({"code": 409, "reason": "Conflict", "message": "conflict with \"kubectl\"",
                 "details": {"causes": [{"reason": "FieldManagerConflict", "field": ".spec.x"}]}}),
-            expect![[]],
+            expect![[r#"
+                4: conflict with "kubectl"
+                another field manager owns these fields: leave them out of the file, or take them over with --force-conflicts"#]],
         );
     }
 

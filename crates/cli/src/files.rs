@@ -9,9 +9,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde::Deserialize as _;
 use serde_json::Value;
-use serde_saphyr::{DuplicateKeyPolicy, NonFiniteFloatPolicy, Options, Spanned};
+use serde_saphyr::{
+    DuplicateKeyPolicy, NonFiniteFloatPolicy, Options, Spanned, UserMessageFormatter,
+};
 
 use crate::failure::Failure;
 
@@ -159,7 +160,7 @@ fn yaml_documents(text: &str) -> Result<Documents, Problem> {
             let place = error
                 .location()
                 .map_or_else(|| "1".to_owned(), |at| format!("{}:{}", at.line(), at.column()));
-            (place, without_place(&error.to_string()))
+            (place, without_place(&error.render_with_formatter(&UserMessageFormatter)))
         })?;
     Ok(documents.into_iter().map(|one| (one.referenced.line(), one.value)).collect())
 }
@@ -183,6 +184,8 @@ fn yaml_options() -> Options {
         // `country: no` is Norway.
         strict_booleans: true,
         non_finite_float_policy: NonFiniteFloatPolicy::Reject,
+        // The parser holds back comments that it could emit, and only so many of them.
+        emit_comments: false,
         with_snippet: false,
     }
 }
@@ -288,7 +291,10 @@ metadata:
   name: two
   namespace: there
 ",
-            expect![[]],
+            expect![[r#"
+                a.yaml:2 A one -
+                a.yaml:8 B two there
+            "#]],
         );
         check(
             "a.json",
@@ -297,7 +303,10 @@ metadata:
 
 {"apiVersion": "v1", "kind": "B", "metadata": {"name": "two"}}
 "#,
-            expect![[]],
+            expect![[r#"
+                a.json:2 A one -
+                a.json:4 B two -
+            "#]],
         );
     }
 
@@ -312,7 +321,10 @@ items:
 - {apiVersion: v1, kind: A, metadata: {name: one}}
 - {apiVersion: v1, kind: A, metadata: {name: two}}
 ",
-            expect![[]],
+            expect![[r#"
+                a.yaml:1 A one -
+                a.yaml:1 A two -
+            "#]],
         );
     }
 
@@ -321,11 +333,33 @@ items:
         check(
             "a.yaml",
             "kind: A\n---\n- 1\n---\napiVersion: v1\nkind: A\nmetadata: {name: 5}\n",
-            expect![[]],
+            expect![[r#"
+                a.yaml:1: apiVersion is missing
+                a.yaml:3: expected an object with apiVersion and kind
+                a.yaml:5: metadata.name must be a text that is not empty
+            "#]],
         );
-        check("a.yaml", "apiVersion: v1\nkind: [\n", expect![[]]);
-        check("a.yaml", "apiVersion: v1\nkind: A\nkind: B\n", expect![[]]);
-        check("a.json", "{\"a\": \n x}", expect![[]]);
+        check(
+            "a.yaml",
+            "apiVersion: v1\nkind: [\n",
+            expect![[r#"
+            a.yaml:2:7: unclosed bracket '['
+        "#]],
+        );
+        check(
+            "a.yaml",
+            "apiVersion: v1\nkind: A\nkind: B\n",
+            expect![[r#"
+            a.yaml:3:1: duplicate mapping key: kind, set DuplicateKeyPolicy in Options if acceptable
+        "#]],
+        );
+        check(
+            "a.json",
+            "{\"a\": \n x}",
+            expect![[r#"
+            a.json:2:2: expected value
+        "#]],
+        );
     }
 
     #[test]

@@ -285,7 +285,13 @@ mod tests {
             json!({"metadata": {"name": "nobodys"}}),
         ];
         let owned = owned_labels(&catalogue::known("Assignment"), &assignments, &going);
-        expect![[]].assert_eq(&preview(&going, &owned));
+        expect![[r#"
+            This will be deleted:
+              app/web in shop
+              namespace/old, and everything in it
+            and with it, being owned by it:
+              assignment/web-front-0"#]]
+        .assert_eq(&preview(&going, &owned));
     }
 
     #[test]

@@ -225,7 +225,32 @@ mod tests {
             "reason": "Seen", "involvedObject": {"kind": "App", "name": "web"}, "message": "hello"});
         let now = Timestamp::from_second(90).expect("a valid time");
         let text = description(&app, Some(&[event]), now).expect("printable");
-        expect![[]].assert_eq(&text);
+        expect![[r#"
+            Name:        web
+            Namespace:   default
+            Kind:        App (tombolo.dev/v1alpha1)
+            Labels:      a=b
+                         tier=web
+            Annotations: <none>
+            Created:     1970-01-01T00:00:00Z (90s ago)
+            Finalizers:  x/y
+            Owned by:    Site/s
+            Generation:  3 (acted upon: 2)
+            Spec:
+              components:
+              - image: nginx
+                name: front
+            Status:
+              observedGeneration: 2
+              phase: Placing
+            Conditions:
+              TYPE    STATUS   REASON    SINCE   MESSAGE
+              Ready   False    Placing   30s     no node yet
+            Events:
+              LAST SEEN   TYPE     REASON   OBJECT    MESSAGE
+              30s         Normal   Seen     app/web   hello
+        "#]]
+        .assert_eq(&text);
     }
 
     #[test]
@@ -233,6 +258,16 @@ mod tests {
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"},
             "type": "Opaque", "data": {"password": "aHVudGVyMg=="}});
         let text = description(&secret, None, Timestamp::UNIX_EPOCH).expect("printable");
-        expect![[]].assert_eq(&text);
+        expect![[r#"
+            Name:        s
+            Kind:        Secret (v1)
+            Labels:      <none>
+            Annotations: <none>
+            Data:
+              password: 7 bytes
+            Type:        Opaque
+            Events:  <not readable>
+        "#]]
+        .assert_eq(&text);
     }
 }

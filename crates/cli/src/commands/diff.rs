@@ -89,8 +89,29 @@ mod tests {
             "spec": {"replicas": 2, "image": "x"}});
         assert_eq!(difference("app/web", Some(&live), &same), Ok(None));
         let text = difference("app/web", Some(&live), &other).expect("printable");
-        expect![[]].assert_eq(&text.unwrap_or_default());
+        expect![[r#"
+            --- live app/web
+            +++ file app/web
+            @@ -3,4 +3,4 @@
+               name: web
+             spec:
+               image: x
+            -  replicas: 1
+            +  replicas: 2
+        "#]]
+        .assert_eq(&text.unwrap_or_default());
         let text = difference("app/web", None, &other).expect("printable");
-        expect![[]].assert_eq(&coloured(&text.unwrap_or_default(), true));
+        expect![[r#"
+            [31m--- live app/web[0m
+            [32m+++ file app/web[0m
+            [36m@@ -0,0 +1,6 @@[0m
+            [32m+kind: App[0m
+            [32m+metadata:[0m
+            [32m+  name: web[0m
+            [32m+spec:[0m
+            [32m+  image: x[0m
+            [32m+  replicas: 2[0m
+        "#]]
+        .assert_eq(&coloured(&text.unwrap_or_default(), true));
     }
 }

@@ -213,6 +213,11 @@ mod tests {
                 "metadata": {"namespace": "shop"}}),
         ]);
         let now = Timestamp::from_second(330).expect("a valid time");
-        expect![[]].assert_eq(&grid(&events, true, now).to_text());
+        expect![[r#"
+            NAMESPACE   LAST SEEN   TYPE      REASON   OBJECT    MESSAGE
+            shop        4m30s       Warning   Lost     node/a    two\nlines
+            default     30s (x3)    Normal    Placed   app/web   on a
+        "#]]
+        .assert_eq(&grid(&events, true, now).to_text());
     }
 }

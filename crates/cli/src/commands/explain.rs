@@ -321,20 +321,101 @@ mod tests {
 
     #[test]
     fn a_kind_is_explained_with_its_fields() {
-        check("app", false, expect![[]]);
-        check("app.spec", false, expect![[]]);
+        check(
+            "app",
+            false,
+            expect![[r#"
+            KIND:     App
+            VERSION:  tombolo.dev/v1alpha1
+
+            DESCRIPTION:
+                A widget.
+
+            FIELDS:
+              spec <Object> required
+                  What is wanted.
+        "#]],
+        );
+        check(
+            "app.spec",
+            false,
+            expect![[r#"
+            KIND:     App
+            VERSION:  tombolo.dev/v1alpha1
+
+            FIELD:    spec <Object>
+
+            DESCRIPTION:
+                What is wanted.
+
+            FIELDS:
+              labels <map[string]string>
+                  <no description>
+
+              parts <[]Object> required
+                  The parts of which it is made, told in a sentence that is too long for a
+                  single line of eighty characters.
+        "#]],
+        );
     }
 
     #[test]
     fn a_path_goes_through_lists_and_references() {
-        check("app.spec.parts.mode", false, expect![[]]);
-        check("app.spec.parts", false, expect![[]]);
+        check(
+            "app.spec.parts.mode",
+            false,
+            expect![[r#"
+            KIND:     App
+            VERSION:  tombolo.dev/v1alpha1
+
+            FIELD:    mode <string>
+
+            DESCRIPTION:
+                Whether it goes.
+                One of: on, off.
+                Default: on.
+        "#]],
+        );
+        check(
+            "app.spec.parts",
+            false,
+            expect![[r#"
+            KIND:     App
+            VERSION:  tombolo.dev/v1alpha1
+
+            FIELD:    parts <[]Object>
+
+            DESCRIPTION:
+                The parts of which it is made, told in a sentence that is too long for a
+                single line of eighty characters.
+
+            FIELDS:
+              inner <Object>
+                  <no description>
+
+              mode <string>
+                  Whether it goes.
+                  One of: on, off.
+                  Default: on.
+
+              size <integer or string>
+                  How big.
+        "#]],
+        );
     }
 
     #[test]
     fn a_wrong_field_gets_a_suggestion() {
-        check("app.spec.part", false, expect![[]]);
-        check("app.spec.labels.x.y", false, expect![[]]);
+        check(
+            "app.spec.part",
+            false,
+            expect!["app.spec has no field `part`; did you mean `parts`?"],
+        );
+        check(
+            "app.spec.labels.x.y",
+            false,
+            expect!["app.spec.labels has no field `x`; it has no fields at all"],
+        );
     }
 
     #[test]

@@ -259,7 +259,10 @@ mod tests {
         assert!(!secret.to_string().contains(&"07".repeat(32)));
         let tokens = tokens_in(&[secret, json!({"type": "Opaque"})]);
         let now = Timestamp::from_second(60).expect("a valid time");
-        expect![[]].assert_eq(&grid(&tokens, now).to_text());
+        expect![[r#"
+            ID                            USER    ROLE   NAMESPACE   EXPIRES                AGE
+            access-4bb06f8e4e3a7715d201   alice   user   shop        1970-01-01T01:00:00Z   <unknown>
+        "#]].assert_eq(&grid(&tokens, now).to_text());
     }
 
     #[track_caller]

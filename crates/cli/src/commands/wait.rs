@@ -311,14 +311,15 @@ pub(super) fn parse_goal(text: &str) -> Result<Goal, Failure> {
 
 /// The path in its braces, and what stands behind the `=`. Quotes around either do no harm.
 fn split_path(text: &str) -> Option<(&str, Option<&str>)> {
-    let text = text.trim_matches(['\'', '"']);
+    let quotes = ['\'', '"'];
+    let text = text.trim_matches(quotes);
     let (path, rest) = match text.strip_prefix('{') {
         Some(inner) => inner.split_once('}')?,
         None => text.split_at(text.find('=').unwrap_or(text.len())),
     };
-    match rest {
+    match rest.trim_start_matches(quotes) {
         "" => Some((path, None)),
-        rest => Some((path, Some(rest.strip_prefix('=')?.trim_matches(['\'', '"'])))),
+        rest => Some((path, Some(rest.strip_prefix('=')?.trim_matches(quotes)))),
     }
 }
 
@@ -434,12 +435,15 @@ mod tests {
 
     #[test]
     fn time_is_up_with_the_last_standing_and_unplaceable_is_told_apart() {
-        check_too_late(None, expect![[]]);
-        check_too_late(Some(json!({"status": {"phase": "Deploying"}})), expect![[]]);
+        check_too_late(None, expect!["7 app/web is not as wanted after 30s: not there"]);
+        check_too_late(
+            Some(json!({"status": {"phase": "Deploying"}})),
+            expect!["7 app/web is not as wanted after 30s: Deploying"],
+        );
         check_too_late(
             Some(json!({"status": {"phase": "Unplaceable", "conditions": [
                 {"type": "Ready", "message": "0 of 3 nodes have a gpu"}]}})),
-            expect![[]],
+            expect!["8 app/web finds no place: Unplaceable, 0 of 3 nodes have a gpu"],
         );
     }
 }

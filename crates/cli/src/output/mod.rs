@@ -72,7 +72,6 @@ pub(crate) enum Paint {
     Red,
     Green,
     Cyan,
-    Bold,
 }
 
 /// The text in colour, if colour is wanted.
@@ -81,7 +80,6 @@ pub(crate) fn painted(paint: Paint, text: &str, colour: bool) -> String {
         Paint::Red => "31",
         Paint::Green => "32",
         Paint::Cyan => "36",
-        Paint::Bold => "1",
     };
     match colour {
         true => format!("\x1b[{code}m{text}\x1b[0m"),

@@ -92,7 +92,25 @@ mod tests {
 
     #[test]
     fn yaml_keeps_the_order_of_a_manifest_and_quotes_what_is_ambiguous() {
-        expect![[]].assert_eq(&yaml(&object()).expect("serialisable"));
+        expect![[r#"
+            apiVersion: tombolo.dev/v1alpha1
+            kind: App
+            metadata:
+              name: web
+            spec:
+              kind: x
+              note: |
+                two
+                lines
+              size: 200Mi
+              version: "1.10"
+            data:
+              a: "yes"
+              b: 1
+            status:
+              phase: Running
+        "#]]
+        .assert_eq(&yaml(&object()).expect("serialisable"));
         let list = json!({"kind": "List", "apiVersion": "v1", "items": [object()]});
         assert!(
             yaml(&list).expect("serialisable").starts_with("apiVersion: v1\nkind: List\nitems:\n")
@@ -111,6 +129,8 @@ mod tests {
 
     #[test]
     fn json_has_the_same_order() {
-        expect![[]].assert_eq(&json_line(&object()).expect("serialisable"));
+        expect![[r#"
+            {"apiVersion":"tombolo.dev/v1alpha1","kind":"App","metadata":{"name":"web"},"spec":{"kind":"x","note":"two\nlines\n","size":"200Mi","version":"1.10"},"data":{"a":"yes","b":1},"status":{"phase":"Running"}}
+        "#]].assert_eq(&json_line(&object()).expect("serialisable"));
     }
 }

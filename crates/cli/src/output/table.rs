@@ -176,21 +176,64 @@ mod tests {
 
     #[test]
     fn the_servers_columns_are_padded_and_the_wide_ones_left_out() {
-        check(&table(), Columns::Usual, Prefix::default(), expect![[]]);
-        check(&table(), Columns::All, Prefix::default(), expect![[]]);
+        check(
+            &table(),
+            Columns::Usual,
+            Prefix::default(),
+            expect![[r#"
+            NAME       PHASE     AGE
+            web        Running   5m
+            database   <none>    7
+        "#]],
+        );
+        check(
+            &table(),
+            Columns::All,
+            Prefix::default(),
+            expect![[r#"
+            NAME       PHASE     WHERE    AGE
+            web        Running   berlin   5m
+            database   <none>    <none>   7
+        "#]],
+        );
     }
 
     #[test]
     fn the_namespace_and_the_kind_come_in_front() {
         let prefix = Prefix { namespace: true, label: Some("app/") };
-        check(&table(), Columns::Usual, prefix, expect![[]]);
+        check(
+            &table(),
+            Columns::Usual,
+            prefix,
+            expect![[r#"
+            NAMESPACE   NAME           PHASE     AGE
+            default     app/web        Running   5m
+            shop        app/database   <none>    7
+        "#]],
+        );
     }
 
     #[test]
     fn objects_and_malformed_tables_are_shown_as_far_as_they_go() {
         let list = json!({"items": [{"metadata": {"name": "a\u{1b}[0m"}}]});
-        check(&list, Columns::Usual, Prefix::default(), expect![[]]);
+        check(
+            &list,
+            Columns::Usual,
+            Prefix::default(),
+            expect![[r#"
+            NAME         CREATED
+            a\u{1b}[0m   <none>
+        "#]],
+        );
         let odd = json!({"kind": "Table", "columnDefinitions": [{"name": "Name"}], "rows": [{}]});
-        check(&odd, Columns::Usual, Prefix::default(), expect![[]]);
+        check(
+            &odd,
+            Columns::Usual,
+            Prefix::default(),
+            expect![[r#"
+            NAME
+            <none>
+        "#]],
+        );
     }
 }
