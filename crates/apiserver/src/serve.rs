@@ -33,6 +33,8 @@ use tower::ServiceExt as _;
 use tombolo_identity::Subject;
 use tombolo_identity::tls::{CertificateIdentity, certificate_identity};
 
+use crate::time;
+
 /// Who is at the other end of the connection; in the extensions of every request.
 #[derive(Clone, Debug)]
 pub struct Peer {
@@ -247,7 +249,7 @@ impl Server {
             move |request: Request<Incoming>| {
                 asked.store(true, Ordering::Relaxed);
                 let mut request = request.map(Body::new);
-                request.extensions_mut().insert(caller.peer(Timestamp::now()));
+                request.extensions_mut().insert(caller.peer(time::timestamp()));
                 router.clone().oneshot(request)
             }
         });
@@ -328,7 +330,7 @@ impl Caller {
 fn certificate_of(stream: &TlsStream<TcpStream>) -> Option<Result<CertificateIdentity, String>> {
     let (_, session) = stream.get_ref();
     let certificate = session.peer_certificates()?.first()?;
-    Some(certificate_identity(certificate, Timestamp::now()).map_err(|error| error.to_string()))
+    Some(certificate_identity(certificate, time::timestamp()).map_err(|error| error.to_string()))
 }
 
 /// Waits for room first: a client past the limit costs nothing but its place in the queue.

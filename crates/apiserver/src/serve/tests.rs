@@ -35,6 +35,16 @@ struct Running {
 struct Gate {
     entered: Notify,
     open: Notify,
+    /// The endless answer is no longer worked on.
+    left: Notify,
+}
+
+struct Leaving(Arc<Gate>);
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.0.left.notify_one();
+    }
 }
 
 fn router(gate: Arc<Gate>) -> Router {
@@ -42,14 +52,20 @@ fn router(gate: Arc<Gate>) -> Router {
         let subject = peer.subject.map(|subject| subject.to_string());
         format!("tls {} subject {subject:?} refusal {:?}", peer.tls, peer.refusal)
     };
+    let holding = gate.clone();
     let held = move || async move {
-        gate.entered.notify_one();
-        gate.open.notified().await;
+        holding.entered.notify_one();
+        holding.open.notified().await;
         "at last"
     };
-    let endless = || async {
+    let endless = move || async move {
+        let leaving = Leaving(gate);
         let first = futures::stream::iter([Ok::<_, io::Error>("first\n")]);
-        Body::from_stream(first.chain(futures::stream::pending()))
+        let never = futures::stream::once(async move {
+            let _leaving = leaving;
+            futures::future::pending().await
+        });
+        Body::from_stream(first.chain(never))
     };
     Router::new().route("/who", get(who)).route("/held", get(held)).route("/endless", get(endless))
 }
@@ -60,7 +76,7 @@ async fn start_at(listen: &str, limits: Limits) -> Running {
     let bound = listener.local_addr().unwrap();
     let settings =
         Settings { folder: data.path().to_owned(), listen: vec![bound], names: Vec::new() };
-    let home = open(&settings, Timestamp::now()).unwrap();
+    let home = open(&settings, time::timestamp()).unwrap();
     let (stop, stopped) = oneshot::channel();
     let gate = Arc::new(Gate::default());
     let serving = tokio::spawn(serve(
@@ -155,7 +171,7 @@ async fn a_client_certificate_tells_who_asks() {
     let server = start(Limits::default()).await;
     let authority = &server.home.authority;
     let anna = Subject::person("anna", Role::Manager, None, Via::Certificate).unwrap();
-    let issued = authority.client(&anna, Duration::from_secs(600), Timestamp::now()).unwrap();
+    let issued = authority.client(&anna, Duration::from_secs(600), time::timestamp()).unwrap();
     let config = client_config_with(authority.certificate_pem(), &issued).unwrap();
     let answer = ask(server.tls(config).await.unwrap(), "/who").await;
     assert!(answer.ends_with(r#"subject Some("anna (manager)") refusal None"#), "{answer}");
@@ -164,9 +180,9 @@ async fn a_client_certificate_tells_who_asks() {
 #[tokio::test]
 async fn a_certificate_of_someone_else_is_no_way_in() {
     let server = start(Limits::default()).await;
-    let stranger = Authority::generate(Timestamp::now()).unwrap();
+    let stranger = Authority::generate(time::timestamp()).unwrap();
     let anna = Subject::person("anna", Role::Admin, None, Via::Certificate).unwrap();
-    let issued = stranger.client(&anna, Duration::from_secs(600), Timestamp::now()).unwrap();
+    let issued = stranger.client(&anna, Duration::from_secs(600), time::timestamp()).unwrap();
     let config = client_config_with(server.home.authority.certificate_pem(), &issued).unwrap();
     // The client may learn of it only at its first read.
     match server.tls(config).await {
@@ -197,6 +213,33 @@ fn a_certificate_that_ends_during_a_connection_names_nobody_any_more() {
     assert_eq!(after.refusal.unwrap(), "the client certificate expired at 2026-06-01T12:00:00Z");
 }
 
+/// The beginning of an HTTP/2 connection and one request, in frames.
+fn http_2_request(path: &str) -> Vec<u8> {
+    let mut sent = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
+    // GET and https by their numbers, then path and authority as they are.
+    let mut head = vec![0x82, 0x87, 0x04, u8::try_from(path.len()).unwrap()];
+    head.extend(path.as_bytes());
+    head.extend(b"\x01\x09localhost");
+    let length = u8::try_from(head.len()).unwrap();
+    // Headers (type 1) that end both the head and the stream, on stream 1.
+    sent.extend([0, 0, length, 1, 0x05, 0, 0, 0, 1]);
+    sent.extend(head);
+    sent
+}
+
+/// The text of the first frame of data (type 0).
+async fn http_2_data(stream: &mut (impl AsyncRead + Unpin)) -> String {
+    loop {
+        let mut head = [0; 9];
+        timeout(PATIENCE, stream.read_exact(&mut head)).await.expect("it answers").unwrap();
+        let mut frame = vec![0; usize::from(head[1]) << 8 | usize::from(head[2])];
+        timeout(PATIENCE, stream.read_exact(&mut frame)).await.expect("it answers").unwrap();
+        if head[3] == 0 {
+            return String::from_utf8(frame).unwrap();
+        }
+    }
+}
+
 #[tokio::test]
 async fn http_2_is_spoken_to_those_who_ask_for_it() {
     let server = start(Limits::default()).await;
@@ -204,11 +247,35 @@ async fn http_2_is_spoken_to_those_who_ask_for_it() {
     config.alpn_protocols = vec![b"h2".to_vec()];
     let mut stream = server.tls(config).await.unwrap();
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
-    // The preface and empty settings; the server answers with its own settings (type 4).
-    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
-    let mut frame = [0; 9];
-    timeout(PATIENCE, stream.read_exact(&mut frame)).await.unwrap().unwrap();
-    assert_eq!(frame[3], 4);
+    stream.write_all(&http_2_request("/who")).await.unwrap();
+    assert_eq!(http_2_data(&mut stream).await, "tls true subject None refusal None");
+}
+
+#[tokio::test]
+async fn a_watch_over_http_2_ends_with_its_connection() {
+    let server = start(Limits { drain: SOON, ..Limits::default() }).await;
+    let mut stream = server.plain().await;
+    stream.write_all(&http_2_request("/endless")).await.unwrap();
+    assert_eq!(http_2_data(&mut stream).await, "first\n");
+    let gate = server.gate.clone();
+    assert_eq!(server.end().await, Ended { cut: 1 });
+    timeout(PATIENCE, gate.left.notified()).await.expect("nobody works on it any more");
+}
+
+#[tokio::test]
+async fn a_watch_ends_when_its_client_leaves() {
+    let server = start(Limits::default()).await;
+    for over_http_2 in [false, true] {
+        let mut stream = server.plain().await;
+        let request = match over_http_2 {
+            true => http_2_request("/endless"),
+            false => b"GET /endless HTTP/1.1\r\nhost: localhost\r\n\r\n".to_vec(),
+        };
+        stream.write_all(&request).await.unwrap();
+        read_until(&mut stream, "first").await;
+        drop(stream);
+        timeout(PATIENCE, server.gate.left.notified()).await.expect("it is noticed");
+    }
 }
 
 #[tokio::test]
