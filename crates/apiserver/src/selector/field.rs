@@ -5,8 +5,11 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::{Error, REQUIREMENTS_MAX, check_length, syntax};
-use crate::jsonpath::{self, Path};
+use super::{Error, REQUIREMENTS_MAX, check_length, shown, syntax};
+use crate::{
+    jsonpath::{self, Path},
+    schema,
+};
 
 /// Every kind can be selected by these.
 const ALWAYS: &[&str] = &["metadata.name", "metadata.namespace"];
@@ -164,18 +167,12 @@ fn unescape(value: &str) -> Result<String, (usize, &'static str)> {
 fn unknown_field(selector: &str, field: &str, kind: &str, selectable: &[String]) -> Error {
     let allowed: Vec<&str> =
         ALWAYS.iter().copied().chain(selectable.iter().map(String::as_str)).collect();
-    // Below this, the nearest name is likely something else altogether.
-    const LIKENESS_MIN: f64 = 0.6;
-    let nearest = allowed
-        .iter()
-        .map(|name| (strsim::normalized_damerau_levenshtein(field, name), *name))
-        .filter(|(likeness, _)| *likeness >= LIKENESS_MIN)
-        .max_by(|(a, _), (b, _)| a.total_cmp(b))
-        .map(|(_, name)| format!(" (did you mean {name}?)"))
+    let nearest = schema::nearest(field, allowed.iter().copied())
+        .map(|name| format!(" (did you mean {name}?)"))
         .unwrap_or_default();
     Error::UnknownField {
-        selector: selector.to_owned(),
-        field: field.to_owned(),
+        selector: shown(selector),
+        field: shown(field),
         kind: kind.to_owned(),
         nearest,
         allowed: allowed.join(", "),

@@ -43,8 +43,12 @@ fn check_length(what: &'static str, selector: &str) -> Result<(), Error> {
 
 /// The error at a place given in bytes; people count characters, from 1.
 fn syntax(what: &'static str, selector: &str, position: usize, problem: String) -> Error {
-    /// Enough to recognise it; the place counts from its beginning all the same.
-    const SHOWN_CHARS_MAX: usize = 300;
     let at = selector.char_indices().take_while(|(start, _)| *start < position).count() + 1;
-    Error::Syntax { what, selector: selector.chars().take(SHOWN_CHARS_MAX).collect(), at, problem }
+    Error::Syntax { what, selector: shown(selector), at, problem }
+}
+
+/// For a message: enough to recognise it by.
+fn shown(text: &str) -> String {
+    const SHOWN_CHARS_MAX: usize = 300;
+    text.chars().take(SHOWN_CHARS_MAX).collect()
 }
