@@ -1,9 +1,10 @@
 //! The OpenAPI documents, from which kubectl takes `explain` and learns what a patch can do.
 //!
 //! `/openapi/v3` is an [`index`] of one [`document`] for each group and version; `/openapi/v2` is
-//! everything in [`v2`]. Start reading at [`document`]. The handlers build them when the kinds
+//! everything in [`v2`], or the same as [`v2_binary`]. Start reading at [`document`]. The handlers build them when the kinds
 //! change and keep the bytes; [`hash`] of the bytes names a version of a document for ever.
 
+mod binary;
 mod meta;
 mod routes;
 mod swagger;
@@ -12,6 +13,7 @@ use std::{borrow::Borrow, collections::BTreeMap};
 
 use serde_json::{Map, Value, json};
 
+pub use binary::{V2_BINARY_TYPE, v2_binary, wants_v2_binary};
 pub use swagger::v2;
 
 use crate::{

@@ -1,5 +1,5 @@
-//! OpenAPI v2 (Swagger), in one document, for clients that know nothing newer. JSON only: who asks
-//! for the protobuf form is told that it is not acceptable, and kubectl then does without.
+//! OpenAPI v2 (Swagger), in one document, for clients that know nothing newer. The Go clients want
+//! it as protobuf: see `binary`.
 
 use std::{borrow::Borrow, collections::BTreeMap};
 

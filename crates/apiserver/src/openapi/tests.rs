@@ -300,3 +300,27 @@ fn keeps_a_field_whose_name_is_a_word_of_schemas() {
     "#]],
     );
 }
+
+#[test]
+fn asks_for_the_binary_form_in_both_spellings() {
+    assert!(wants_v2_binary(Some(V2_BINARY_TYPE)));
+    assert!(wants_v2_binary(Some("application/com.github.proto-openapi.spec.v2@v1.0+protobuf")));
+    assert!(!wants_v2_binary(Some("application/json, */*")));
+    assert!(!wants_v2_binary(None));
+}
+
+/// Kept short by hand: kubectl reads the whole of it in the tests of the server.
+#[test]
+fn writes_the_binary_form_field_by_field() {
+    let document = json!({
+        "swagger": "2.0", "info": {"title": "T", "version": "1"},
+        "paths": {"/a": {"patch": {
+            "operationId": "o", "parameters": [{"name": "q", "in": "query", "type": "string"}],
+            "responses": {"200": {"description": "d", "schema": {"$ref": "r"}}},
+        }}},
+        "definitions": {"D": {"type": "object", "minLength": 200, "minimum": 1, "x-y": [1]}},
+    });
+    let escaped: String =
+        v2_binary(&document).iter().map(|byte| byte.escape_ascii().to_string()).collect();
+    expect![[r#"\n\x032.0\x12\x06\n\x01T\x12\x011B>\x12<\n\x02/a\x126B4*\x01oB\x18\n\x16\x12\x14\x1a\x12\x12\x05query\"\x01q2\x06stringJ\x15\n\x13\n\x03200\x12\x0c\n\n\n\x01d\x12\x05\n\x03\n\x01rJ-\n+\n\x01D\x12&I\x00\x00\x00\x00\x00\x00\xf0?`\xc8\x01\xb2\x01\x08\n\x06object\xfa\x01\x0c\n\x03x-y\x12\x05\x12\x03[1]"#]].assert_eq(&escaped);
+}
