@@ -15,15 +15,15 @@ const WARNINGS_MAX: usize = 20;
 const WARNING_CHARACTERS_MAX: usize = 400;
 
 #[derive(Debug)]
-pub struct Answer {
-    pub code: StatusCode,
-    pub body: Bytes,
-    pub content_type: &'static str,
-    pub warnings: Vec<String>,
+pub(crate) struct Answer {
+    pub(crate) code: StatusCode,
+    pub(crate) body: Bytes,
+    pub(crate) content_type: &'static str,
+    pub(crate) warnings: Vec<String>,
 }
 
 impl Answer {
-    pub fn json(body: Bytes) -> Answer {
+    pub(crate) fn json(body: Bytes) -> Answer {
         Answer {
             code: StatusCode::OK,
             body,
@@ -32,22 +32,22 @@ impl Answer {
         }
     }
 
-    pub fn value(value: &Value) -> Answer {
+    pub(crate) fn value(value: &Value) -> Answer {
         Answer::json(encode::to_bytes(value))
     }
 
-    pub fn text(body: impl Into<Bytes>) -> Answer {
+    pub(crate) fn text(body: impl Into<Bytes>) -> Answer {
         Answer { content_type: "text/plain; charset=utf-8", ..Answer::json(body.into()) }
     }
 
     #[must_use]
-    pub fn with_code(mut self, code: StatusCode) -> Answer {
+    pub(crate) fn with_code(mut self, code: StatusCode) -> Answer {
         self.code = code;
         self
     }
 
     #[must_use]
-    pub fn with_warnings(mut self, warnings: Vec<String>) -> Answer {
+    pub(crate) fn with_warnings(mut self, warnings: Vec<String>) -> Answer {
         self.warnings = warnings;
         self
     }
@@ -69,7 +69,11 @@ impl IntoResponse for Answer {
 }
 
 /// A document that rarely changes: the client may keep it as long as its tag stays the same.
-pub fn cached(body: Bytes, content_type: &'static str, if_none_match: Option<&str>) -> Response {
+pub(crate) fn cached(
+    body: Bytes,
+    content_type: &'static str,
+    if_none_match: Option<&str>,
+) -> Response {
     let tag = format!("\"{}\"", openapi::hash(&body));
     let unchanged = if_none_match.is_some_and(|known| known.contains(&tag));
     let mut answer = Answer { content_type, ..Answer::json(body) };

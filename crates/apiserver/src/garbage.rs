@@ -9,13 +9,13 @@ mod graph;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tombolo_identity::{Permit, Subject, Verb, access};
+use tombolo_identity::{Subject, Verb};
 use tombolo_store::{At, Store};
 
 pub use graph::{Action, Graph};
 
 use crate::request::{Query, Target};
-use crate::server::{Api, Call, resource_of};
+use crate::server::{Api, Call, authorize, resource_of};
 use crate::status::Failure;
 use crate::{encode, object, remove, time, write};
 
@@ -83,7 +83,8 @@ async fn apply(api: &Api, action: &Action) -> Result<(), Failure> {
         Action::Delete { key, uid, .. } => {
             let call = call_for(api, key)?;
             let body = json!({"preconditions": {"uid": uid}, "propagationPolicy": "Background"});
-            remove::one(&call, &permit(&call)?, body.to_string().as_bytes()).await.map(drop)
+            let permit = authorize(&call.subject, Verb::Delete, resource_of(&call.target))?;
+            remove::one(&call, &permit, body.to_string().as_bytes()).await.map(drop)
         }
         Action::Release { key, finalizer } => {
             change(api, key, |object| drop_finalizer(object, finalizer)).await
@@ -156,11 +157,4 @@ fn call_for(api: &Api, key: &str) -> Result<Call, Failure> {
     let subject = Subject::system("garbage");
     let headers = http::HeaderMap::new();
     Ok(Call { api: api.clone(), served, target, query, headers, subject })
-}
-
-fn permit(call: &Call) -> Result<Permit, Failure> {
-    let target = access::Target::Resource(resource_of(&call.target));
-    let attributes = access::Attributes { verb: Verb::Delete, target };
-    tombolo_identity::authorize(&call.subject, &attributes)
-        .map_err(|denied| Failure::forbidden(denied.to_string()))
 }

@@ -7,21 +7,21 @@ use tombolo_model::{Invalid, keys, validate};
 use crate::kinds::Kind;
 
 /// The definitions that this release brings along.
-pub fn definitions() -> Vec<Value> {
+pub(crate) fn definitions() -> Vec<Value> {
     let values = tombolo_model::crds().into_iter().map(serde_json::to_value);
     values.collect::<Result<_, _>>().expect("a definition is plain JSON")
 }
 
-pub fn is_own(kind: &Kind) -> bool {
+pub(crate) fn is_own(kind: &Kind) -> bool {
     kind.group == keys::GROUP
 }
 
 /// Whether a definition of this name is one of ours.
-pub fn defines_own(name: &str) -> bool {
+pub(crate) fn defines_own(name: &str) -> bool {
     name.strip_suffix(keys::GROUP).is_some_and(|rest| rest.ends_with('.'))
 }
 
 /// All that is wrong with an object of a kind of ours; nothing about the kinds of others.
-pub fn problems(kind: &Kind, object: &Value) -> Vec<Invalid> {
+pub(crate) fn problems(kind: &Kind, object: &Value) -> Vec<Invalid> {
     if is_own(kind) { validate::of_kind(&kind.kind, object) } else { Vec::new() }
 }

@@ -25,6 +25,7 @@ pub struct Kinds {
     served: BTreeMap<Address, Arc<Served>>,
     plain: Vec<Arc<Kind>>,
     openapi_v2: OnceLock<Bytes>,
+    openapi_v2_binary: OnceLock<Bytes>,
     openapi_v3: OnceLock<OpenApiV3>,
 }
 
@@ -53,8 +54,13 @@ impl Kinds {
             }
         }
         let plain = served.values().map(|served| served.kind.clone()).collect();
-        let (openapi_v2, openapi_v3) = (OnceLock::new(), OnceLock::new());
-        Kinds { served, plain, openapi_v2, openapi_v3 }
+        Kinds {
+            served,
+            plain,
+            openapi_v2: OnceLock::new(),
+            openapi_v2_binary: OnceLock::new(),
+            openapi_v3: OnceLock::new(),
+        }
     }
 
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Served>> {
@@ -71,6 +77,12 @@ impl Kinds {
 
     pub fn openapi_v2(&self) -> Bytes {
         self.openapi_v2.get_or_init(|| encode::to_bytes(&openapi::v2(&self.plain))).clone()
+    }
+
+    /// In the one form that kubectl before 1.29 reads.
+    pub fn openapi_v2_binary(&self) -> Bytes {
+        let render = || Bytes::from(openapi::v2_binary(&openapi::v2(&self.plain)));
+        self.openapi_v2_binary.get_or_init(render).clone()
     }
 
     pub fn openapi_v3_index(&self) -> Bytes {

@@ -52,6 +52,10 @@ pub(crate) async fn collection(
     body: &[u8],
 ) -> Result<Answer, Failure> {
     let kind = &call.served.kind;
+    if kind.is("", "Namespace") {
+        let message = "namespaces are deleted one by one, by name";
+        return Err(Failure::new(405, "MethodNotAllowed", message));
+    }
     let options = options(call, body)?;
     let selection = Selection::new(kind, &call.target, &call.query)?;
     let page = call

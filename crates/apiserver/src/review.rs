@@ -114,8 +114,9 @@ fn rules(subject: &Subject, spec: &Value) -> Value {
         .paths
         .into_iter()
         .map(|rule| json!({"verbs": rule.verbs, "nonResourceURLs": rule.paths}));
+    // Kinds that users have defined are not in the list.
     json!({"resourceRules": resources.collect::<Vec<_>>(),
-        "nonResourceRules": paths.collect::<Vec<_>>(), "incomplete": false})
+        "nonResourceRules": paths.collect::<Vec<_>>(), "incomplete": true})
 }
 
 fn token(api: &Api, spec: &Value) -> Value {

@@ -25,7 +25,9 @@ use crate::request::{Path, Query, Target, parse_path, verb};
 use crate::serve::Peer;
 use crate::status::Failure;
 use crate::traffic::Traffic;
-use crate::{apply, authenticate, encode, own_paths, read, remove, review, scale, watch, write};
+use crate::{
+    apply, authenticate, encode, openapi, own_paths, read, remove, review, scale, watch, write,
+};
 
 /// The largest body: twice what Kubernetes' own store would take.
 pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
@@ -87,7 +89,11 @@ impl Api {
             })?,
             _ => Verb::of_method(parts.method.as_str()),
         };
-        let permit = authorize(&subject, verb, &path, parts.uri.path())?;
+        let permit = match &path {
+            Path::Resource(target) => authorize(&subject, verb, resource_of(target)),
+            _ => authorize(&subject, verb, access::Target::Path(parts.uri.path())),
+        };
+        let permit = permit.map_err(|failure| explain_refusal(failure, &parts))?;
         let _room = self.traffic.enter(&subject, &path)?;
 
         let target = match path {
@@ -120,8 +126,12 @@ impl Api {
             return Err(Failure::new(405, "MethodNotAllowed", "this document can only be read"));
         }
         let kinds = self.registry.now();
-        let representation = negotiate(&parts.headers, accept::OF_DISCOVERY)?;
+        let accept = parts.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
         let known = parts.headers.get(IF_NONE_MATCH).and_then(|tag| tag.to_str().ok());
+        if *path == Path::OpenApiV2 && openapi::wants_v2_binary(accept) {
+            return Ok(cached(kinds.openapi_v2_binary(), openapi::V2_BINARY_TYPE, known));
+        }
+        let representation = negotiate(&parts.headers, accept::OF_DISCOVERY)?;
         let send = |body: Bytes| Ok(cached(body, representation.content_type(), known));
         let render = |area| match representation {
             Representation::AggregatedDiscoveryV2 => {
@@ -267,16 +277,12 @@ fn host(headers: &HeaderMap) -> &str {
     headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default()
 }
 
-fn authorize(
+/// Whether the subject may; the proof if so.
+pub(crate) fn authorize(
     subject: &Subject,
     verb: Verb,
-    path: &Path,
-    raw_path: &str,
+    target: access::Target<'_>,
 ) -> Result<Permit, Failure> {
-    let target = match path {
-        Path::Resource(target) => access::Target::Resource(resource_of(target)),
-        _ => access::Target::Path(raw_path),
-    };
     let attributes = access::Attributes { verb, target };
     tombolo_identity::authorize(subject, &attributes).map_err(|denied| {
         match denied.is_anonymous() {
@@ -286,15 +292,25 @@ fn authorize(
     })
 }
 
-pub(crate) fn resource_of(target: &Target) -> access::Resource<'_> {
-    access::Resource {
+/// A certificate that was shown and names nobody is worth a word of its own.
+fn explain_refusal(failure: Failure, parts: &Parts) -> Failure {
+    match peer(parts).and_then(|peer| peer.refusal.as_deref()) {
+        Some(refusal) if failure.code == 401 => {
+            Failure::unauthorized(format!("{} ({refusal})", failure.message))
+        }
+        _ => failure,
+    }
+}
+
+pub(crate) fn resource_of(target: &Target) -> access::Target<'_> {
+    access::Target::Resource(access::Resource {
         group: &target.group,
         resource: &target.resource,
         subresource: target.subresource.as_deref().unwrap_or_default(),
         namespace: target.namespace.as_deref().unwrap_or_default(),
         name: target.name.as_deref().unwrap_or_default(),
         site: "",
-    }
+    })
 }
 
 pub(crate) async fn read_body(body: axum::body::Body) -> Result<Bytes, Failure> {

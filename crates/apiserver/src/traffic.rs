@@ -16,7 +16,7 @@ const ADMINISTRATION_MAX: usize = 64;
 const OTHERS_MAX: usize = 512;
 
 #[derive(Debug)]
-pub struct Traffic {
+pub(crate) struct Traffic {
     heartbeats: Arc<Semaphore>,
     administration: Arc<Semaphore>,
     others: Arc<Semaphore>,
@@ -34,10 +34,12 @@ impl Default for Traffic {
 
 /// A place that a request holds until it is answered; the server's own loops need none.
 #[derive(Debug)]
-pub struct Room(#[expect(dead_code, reason = "held for its drop")] Option<OwnedSemaphorePermit>);
+pub(crate) struct Room(
+    #[expect(dead_code, reason = "held for its drop")] Option<OwnedSemaphorePermit>,
+);
 
 impl Traffic {
-    pub fn enter(&self, subject: &Subject, path: &Path) -> Result<Room, Failure> {
+    pub(crate) fn enter(&self, subject: &Subject, path: &Path) -> Result<Room, Failure> {
         // Everybody's room first, so that the reserved room is still there when that is full.
         let reserved = match class(subject, path) {
             Class::Own => return Ok(Room(None)),

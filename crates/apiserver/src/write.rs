@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::StatusCode;
 use serde_json::{Value, json};
-use tombolo_identity::{Permit, Role};
+use tombolo_identity::{Permit, Role, Verb};
 use tombolo_store::{Change, Error, Expect, Object, Write};
 
 use crate::admit::{Admitted, admit};
@@ -17,7 +17,7 @@ use crate::kinds::Kind;
 use crate::object::{self, Birth, Part, text};
 use crate::patch::{self, PatchError};
 use crate::registry::CRD_PREFIX;
-use crate::server::Call;
+use crate::server::{Call, authorize, resource_of};
 use crate::status::{Failure, Invalid, Problem};
 use crate::{decode, encode, own_kinds, protobuf, read, time};
 
@@ -304,6 +304,8 @@ impl Call {
         merged: Value,
         doubled: Vec<Invalid>,
     ) -> Result<Written, Unwritten> {
+        // Whoever may change an object may not always make one.
+        authorize(&self.subject, Verb::Create, resource_of(&self.target))?;
         let object = self.born(merged)?;
         let admitted = self.admit(None, object, doubled)?;
         self.insert(admitted).await

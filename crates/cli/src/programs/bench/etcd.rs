@@ -112,11 +112,7 @@ impl Drop for Etcd {
     }
 }
 
-async fn put(
-    sender: &mut SendRequest<Full<Bytes>>,
-    key: &str,
-    value: &[u8],
-) -> anyhow::Result<()> {
+async fn put(sender: &mut SendRequest<Full<Bytes>>, key: &str, value: &[u8]) -> anyhow::Result<()> {
     let request = Request::post("http://127.0.0.1/etcdserverpb.KV/Put")
         .header("content-type", "application/grpc")
         .header("te", "trailers")

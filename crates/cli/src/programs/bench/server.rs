@@ -32,8 +32,7 @@ impl Server {
             .stderr(Stdio::null())
             .spawn()
             .context("cannot start tombolo up")?;
-        let mut server =
-            Server { process, data: data.to_path_buf(), ready_after: Duration::ZERO };
+        let mut server = Server { process, data: data.to_path_buf(), ready_after: Duration::ZERO };
         while !server.is_ready().await {
             if started.elapsed() > START_TIME_MAX {
                 bail!("tombolo up was not ready within {START_TIME_MAX:?}");
@@ -65,9 +64,8 @@ impl Server {
     pub(super) fn door(&self) -> anyhow::Result<Door> {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(CertificateDer::from_pem_file(self.data.join("ca.crt"))?)?;
-        let tls = rustls::ClientConfig::builder()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let tls =
+            rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
         Ok(Door {
             address: self.address()?,
             token: std::fs::read_to_string(self.data.join("admin.token"))?.trim().to_owned(),

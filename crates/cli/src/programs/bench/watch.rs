@@ -65,9 +65,9 @@ async fn delays(door: &Door) -> anyhow::Result<Vec<Duration>> {
         tasks.push(tokio::spawn(async move {
             let _connection = connection;
             while let Some(Ok(frame)) = body.frame().await {
-                let lines = frame.data_ref().map_or(0, |data| {
-                    data.iter().filter(|byte| **byte == b'\n').count()
-                });
+                let lines = frame
+                    .data_ref()
+                    .map_or(0, |data| data.iter().filter(|byte| **byte == b'\n').count());
                 for _ in 0..lines {
                     let _ = seen.send(Instant::now());
                 }
