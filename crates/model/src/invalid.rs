@@ -27,6 +27,33 @@ impl fmt::Display for Invalid {
     }
 }
 
+/// More of a wrong value would drown the message, and an answer could outgrow its request.
+const SHOWN_CHARS_MAX: usize = 80;
+
+/// How messages quote what was found: cut to a readable length.
+pub(crate) fn shown(text: &str) -> String {
+    format!("{:?}", cut(text))
+}
+
+/// The path of an entry `key` below `path`. A key of a map is data and may hold anything, so one
+/// that is no plain word goes in brackets.
+pub(crate) fn below(path: &str, key: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
+    match (path, key.chars().all(plain)) {
+        ("", _) => cut(key),
+        (path, true) => format!("{path}.{}", cut(key)),
+        (path, false) => format!("{path}[{}]", cut(key)),
+    }
+}
+
+/// A text of bounded length, with a mark where it was cut.
+pub(crate) fn cut(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 /// The reasons that Kubernetes knows for a `StatusCause`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Problem {

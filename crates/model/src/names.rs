@@ -1,6 +1,8 @@
 //! Rules for names: of objects, components, labels, devices and environment variables. Called by
 //! [`crate::validate`]; every rule answers with a clause that says what would be right.
 
+use crate::invalid::shown;
+
 const LABEL_CHARS_MAX: usize = 63;
 const SUBDOMAIN_CHARS_MAX: usize = 253;
 
@@ -47,8 +49,9 @@ pub fn qualified(key: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{key:?} is not a key: letters, digits, '-', '_' and '.' (63 at most, a letter or digit at \
-         both ends), with a prefix such as \"example.org/\" if wanted"
+        "{} is not a key: letters, digits, '-', '_' and '.' (63 at most, a letter or digit at \
+         both ends), with a prefix such as \"example.org/\" if wanted",
+        shown(key)
     ))
 }
 
@@ -58,8 +61,9 @@ pub fn label_value(value: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{value:?} is not a label value: letters, digits, '-', '_' and '.', 63 at most, a letter or \
-         digit at both ends"
+        "{} is not a label value: letters, digits, '-', '_' and '.', 63 at most, a letter or \
+         digit at both ends",
+        shown(value)
     ))
 }
 
@@ -71,7 +75,8 @@ pub fn environment_variable(name: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{name:?} is not a variable name: letters, digits, '_', '-' and '.', not starting with a digit"
+        "{} is not a variable name: letters, digits, '_', '-' and '.', not starting with a digit",
+        shown(name)
     ))
 }
 
@@ -81,7 +86,7 @@ pub fn absolute_path(path: &str) -> Result<(), String> {
     if path.starts_with('/') && !climbs && !path.contains('\0') {
         return Ok(());
     }
-    Err(format!("{path:?} is not an absolute path: it starts with '/' and has no '..'"))
+    Err(format!("{} is not an absolute path: it starts with '/' and has no '..'", shown(path)))
 }
 
 fn is_label(name: &str) -> bool {

@@ -175,17 +175,17 @@ fn names_are_checked_and_mended() {
     check(
         &app,
         expect![[r#"
-        metadata.name: "My App" is not a name: lower-case letters, digits and '-', a letter or digit at both ends; "my-app" would do [FieldValueInvalid]
-        metadata.labels[ok]: expected a string, found the number 5 [FieldValueTypeInvalid]
-        metadata.labels[x y]: "x y" is not a key: letters, digits, '-', '_' and '.' (63 at most, a letter or digit at both ends), with a prefix such as "example.org/" if wanted [FieldValueInvalid]
-        spec.components[0].name: "Web_Server" is not a name: lower-case letters, digits and '-', a letter or digit at both ends; "web-server" would do [FieldValueInvalid]
-        spec.components[0].needs.devices[0]: "/video" is not a key: letters, digits, '-', '_' and '.' (63 at most, a letter or digit at both ends), with a prefix such as "example.org/" if wanted [FieldValueInvalid]
-        spec.components[0].needs.labels[a b]: "a b" is not a key: letters, digits, '-', '_' and '.' (63 at most, a letter or digit at both ends), with a prefix such as "example.org/" if wanted [FieldValueInvalid]
-        spec.components[0].needs.labels[a b]: "c d" is not a label value: letters, digits, '-', '_' and '.', 63 at most, a letter or digit at both ends [FieldValueInvalid]
-        spec.components[0].needs.sites[0]: "A" is not a name: lower-case letters, digits, '-' and '.', a letter or digit at both ends; "a" would do [FieldValueInvalid]
-        spec.components[0].run[0].process.env.1A: "1A" is not a variable name: letters, digits, '_', '-' and '.', not starting with a digit [FieldValueInvalid]
-        spec.components[0].run[0].process.workdir: "data" is not an absolute path: it starts with '/' and has no '..' [FieldValueInvalid]
-    "#]],
+            metadata.name: "My App" is not a name: lower-case letters, digits and '-', a letter or digit at both ends; "my-app" would do [FieldValueInvalid]
+            metadata.labels.ok: expected a string, found the number 5 [FieldValueTypeInvalid]
+            metadata.labels[x y]: "x y" is not a key: letters, digits, '-', '_' and '.' (63 at most, a letter or digit at both ends), with a prefix such as "example.org/" if wanted [FieldValueInvalid]
+            spec.components[0].name: "Web_Server" is not a name: lower-case letters, digits and '-', a letter or digit at both ends; "web-server" would do [FieldValueInvalid]
+            spec.components[0].needs.devices[0]: "/video" is not a key: letters, digits, '-', '_' and '.' (63 at most, a letter or digit at both ends), with a prefix such as "example.org/" if wanted [FieldValueInvalid]
+            spec.components[0].needs.labels[a b]: "a b" is not a key: letters, digits, '-', '_' and '.' (63 at most, a letter or digit at both ends), with a prefix such as "example.org/" if wanted [FieldValueInvalid]
+            spec.components[0].needs.labels[a b]: "c d" is not a label value: letters, digits, '-', '_' and '.', 63 at most, a letter or digit at both ends [FieldValueInvalid]
+            spec.components[0].needs.sites[0]: "A" is not a name: lower-case letters, digits, '-' and '.', a letter or digit at both ends; "a" would do [FieldValueInvalid]
+            spec.components[0].run[0].process.env.1A: "1A" is not a variable name: letters, digits, '_', '-' and '.', not starting with a digit [FieldValueInvalid]
+            spec.components[0].run[0].process.workdir: "data" is not an absolute path: it starts with '/' and has no '..' [FieldValueInvalid]
+        "#]],
     );
 }
 
@@ -431,6 +431,22 @@ fn the_list_of_findings_has_an_end() {
     let found = validate::app(&object("App", Value::Object(fields)));
     assert_eq!(found.len(), validate::INVALID_MAX + 1);
     assert_eq!(found.last().unwrap().message, "901 more problems are not listed");
+}
+
+#[test]
+fn an_answer_does_not_outgrow_its_request() {
+    let long = "ü".repeat(100_000);
+    let app = app_with(json!({
+        "needs": {"labels": {long.clone(): long.clone()}, "cpu": long.clone(), "sites": [long.clone(), long.clone()]},
+        "connects": [{"to": long.clone()}],
+        "run": [{"process": {"command": ["x"], "workdir": long.clone(), "env": {long.clone(): 1}}}],
+        long.clone(): {},
+    }));
+    let found = validate::object(&app);
+    assert!(found.len() > 7);
+    for invalid in found {
+        assert!(invalid.to_string().chars().count() < 500, "{} is too long", invalid.message.len());
+    }
 }
 
 /// Any JSON, with keys that our kinds know more often than not.

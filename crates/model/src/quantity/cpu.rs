@@ -37,14 +37,15 @@ impl FromStr for Cpu {
 
     fn from_str(text: &str) -> Result<Cpu, Error> {
         let trimmed = text.trim();
-        let (number, unit) = Decimal::read(trimmed).map_err(|fault| WORDS.fault(text, fault))?;
-        let unit = without_cores(unit.trim());
+        let (number, written_unit) =
+            Decimal::read(trimmed).map_err(|fault| WORDS.fault(text, fault))?;
+        let written = &trimmed[..trimmed.len() - written_unit.len()];
+        let unit = without_cores(written_unit.trim());
         let Some(scale) = suffix::scale(unit) else {
             let meant = match unit {
                 "millis" | "milli" | "mi" | "mC" => Some("m"),
                 other => suffix::in_right_case(other),
             };
-            let written = &trimmed[..trimmed.len() - unit.len()];
             return Err(WORDS.unknown_unit(
                 text,
                 unit,

@@ -16,15 +16,14 @@ use std::str::FromStr;
 
 use serde_json::Value;
 
+use crate::invalid::shown;
+
 pub use arch::Arch;
 pub use bitrate::BitRate;
 pub use bytes::Bytes;
 pub use cpu::Cpu;
 pub use duration::Duration;
 pub use level::{LEVEL_HIGH, LEVEL_LOW, LEVEL_MEDIUM, Level};
-
-/// More of a wrong value would drown the message.
-const FOUND_CHARS_MAX: usize = 40;
 
 /// Why a text is not the quantity that it should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -53,7 +52,7 @@ impl Words {
     fn error(self, found: &str, why: impl fmt::Display, meant: Option<String>) -> Error {
         let why = why.to_string();
         Error {
-            found: quoted(found),
+            found: shown(found),
             what: self.what,
             why: if why.is_empty() { why } else { format!(": {why}") },
             allowed: self.allowed,
@@ -80,7 +79,7 @@ impl Words {
     }
 
     fn unknown_unit(self, found: &str, unit: &str, meant: Option<String>) -> Error {
-        let unit = quoted(unit);
+        let unit = shown(unit);
         self.error(found, format_args!("unknown unit {unit}"), meant)
     }
 }
@@ -95,12 +94,6 @@ pub fn from_json<Q: FromStr<Err = Error>>(value: &Value) -> Result<Q, Error> {
         Value::Array(_) => "[…]".parse(),
         Value::Object(_) => "{…}".parse(),
     }
-}
-
-fn quoted(text: &str) -> String {
-    let cut: String = text.chars().take(FOUND_CHARS_MAX).collect();
-    let mark = if cut.len() < text.len() { "…" } else { "" };
-    format!("{:?}", format!("{cut}{mark}"))
 }
 
 /// Gives a quantity its place in JSON: read from a number or a string, written as a string, and

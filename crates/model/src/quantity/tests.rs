@@ -48,7 +48,17 @@ fn cpu_is_read_as_cores_and_thousandths() {
 #[test]
 fn what_is_no_cpu_says_what_would_be_one() {
     check::<Cpu>(
-        &["", "half", "-1", "2x", "500mi", "500millis", "1e30", "99999999999999999999999"],
+        &[
+            "",
+            "half",
+            "-1",
+            "2x",
+            "500mi",
+            "500millis",
+            "1e30",
+            "99999999999999999999999",
+            "2µµcpu",
+        ],
         expect![[r#"
             "" is not an amount of cpu: it is empty; write cores such as 0.5 or 2, or thousandths of a core such as 500m
             "half" is not an amount of cpu: it does not begin with a number; write cores such as 0.5 or 2, or thousandths of a core such as 500m
@@ -58,6 +68,7 @@ fn what_is_no_cpu_says_what_would_be_one() {
             "500millis" is not an amount of cpu: unknown unit "millis"; write cores such as 0.5 or 2, or thousandths of a core such as 500m (did you mean "500m"?)
             "1e30" is not an amount of cpu: it is too large; write cores such as 0.5 or 2, or thousandths of a core such as 500m
             "99999999999999999999999" is not an amount of cpu: it has too many digits; write cores such as 0.5 or 2, or thousandths of a core such as 500m
+            "2µµcpu" is not an amount of cpu: unknown unit "µµ"; write cores such as 0.5 or 2, or thousandths of a core such as 500m
         "#]],
     );
 }
@@ -313,7 +324,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_read_or_refused_without_a_panic(text in ".{0,80}") {
+    fn any_text_is_read_or_refused_without_a_panic(text in "[0-9]{0,2}[µmMkKi ]{0,3}.{0,60}(cpu|b/s|B|s)?") {
         let _ = text.parse::<Cpu>();
         let _ = text.parse::<Bytes>();
         let _ = text.parse::<Duration>();

@@ -7,8 +7,8 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use super::Findings;
-use super::structure::{describe, in_brackets, shown};
-use crate::invalid::Problem;
+use super::structure::describe;
+use crate::invalid::{Problem, below, shown};
 use crate::names;
 use crate::quantity::{self, Arch, BitRate, Bytes, Cpu, Duration, Level};
 
@@ -87,7 +87,7 @@ fn map_keys(
 ) {
     for key in value.as_object().into_iter().flat_map(|object| object.keys()) {
         if let Err(message) = rule(key) {
-            findings.add(in_brackets(path, key), Problem::Invalid, message);
+            findings.add(below(path, key), Problem::Invalid, message);
         }
     }
 }
@@ -95,7 +95,7 @@ fn map_keys(
 pub(super) fn label_map(value: &Value, path: &str, findings: &mut Findings) {
     map_keys(value, path, findings, names::qualified);
     for (key, value) in value.as_object().into_iter().flatten() {
-        text(value, &in_brackets(path, key), findings, names::label_value);
+        text(value, &below(path, key), findings, names::label_value);
     }
 }
 

@@ -6,9 +6,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::structure::shown;
 use super::{Findings, policy};
-use crate::invalid::Problem;
+use crate::invalid::{Problem, shown};
 use crate::suggest;
 
 const WAYS: &[&str] = &["container", "process", "manifests", "compose"];
@@ -107,6 +106,7 @@ fn check_references(
     let apart: BTreeSet<&str> = entries(&affinity["apart"]).filter_map(Value::as_str).collect();
     for (index, name) in entries(&affinity["with"]).enumerate() {
         if name.as_str().is_some_and(|name| apart.contains(name)) {
+            let name = shown(name.as_str().unwrap_or_default());
             let message = format!("{name} is also in apart; it cannot be both near and away");
             findings.add(format!("{path}.affinity.with[{index}]"), Problem::Invalid, message);
         }

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use super::structure::{describe, shown};
+use super::structure::describe;
 use super::{Findings, formats};
-use crate::invalid::Problem;
+use crate::invalid::{Problem, below, shown};
 use crate::{keys, names, suggest};
 
 const ROOT_FIELDS: &[&str] = &["apiVersion", "kind", "metadata", "spec", "status"];
@@ -43,7 +43,7 @@ pub(super) fn check(kind: &str, object: &Map<String, Value>, findings: &mut Find
 }
 
 fn check_metadata(kind: &str, metadata: &Map<String, Value>, findings: &mut Findings) {
-    check_fields(metadata, "metadata.", METADATA_FIELDS, findings);
+    check_fields(metadata, "metadata", METADATA_FIELDS, findings);
     match metadata.get("name") {
         Some(Value::String(name)) => {
             // The name of an App becomes part of host names, those of the others do not.
@@ -75,7 +75,7 @@ fn check_text_map(metadata: &Map<String, Value>, map: &str, findings: &mut Findi
         Some(Value::Object(entries)) => {
             for (key, value) in entries.iter().filter(|(_, value)| !value.is_string()) {
                 let message = format!("expected a string, found {}", describe(value));
-                findings.add(format!("{path}[{key}]"), Problem::TypeInvalid, message);
+                findings.add(below(&path, key), Problem::TypeInvalid, message);
             }
         }
         Some(Value::Null) | None => (),
@@ -107,13 +107,13 @@ fn check_constant(
 
 fn check_fields(
     object: &Map<String, Value>,
-    prefix: &str,
+    path: &str,
     known: &[&'static str],
     findings: &mut Findings,
 ) {
     for key in object.keys().filter(|key| !known.contains(&key.as_str())) {
         let meant = suggest::did_you_mean(key, known.iter().copied());
         let message = format!("unknown field {}{meant}", shown(key));
-        findings.add(format!("{prefix}{key}"), Problem::Unknown, message);
+        findings.add(below(path, key), Problem::Unknown, message);
     }
 }

@@ -15,7 +15,7 @@ mod structure;
 
 use serde_json::Value;
 
-use crate::invalid::{Invalid, Problem};
+use crate::invalid::{Invalid, Problem, shown};
 use crate::schema;
 use crate::suggest;
 
@@ -29,7 +29,7 @@ pub fn object(value: &Value) -> Vec<Invalid> {
         Some(kind) => {
             let allowed = suggest::one_of(schema::kind_names());
             let meant = suggest::did_you_mean(kind, schema::kind_names());
-            let message = format!("unknown kind {kind:?}; there is {allowed}{meant}");
+            let message = format!("unknown kind {}; there is {allowed}{meant}", shown(kind));
             vec![Invalid::new("kind", Problem::NotSupported, message)]
         }
         None => vec![Invalid::new("kind", Problem::Required, "is required")],

@@ -4,8 +4,7 @@ use serde_json::Value;
 
 use super::Findings;
 use super::meaning::check_exactly_one;
-use super::structure::shown;
-use crate::invalid::Problem;
+use crate::invalid::{Problem, below, shown};
 
 /// Longer operators first, so that `>=` is not read as `>`.
 const COMPARISONS: &[&str] = &[">=", "<=", "==", "!=", ">", "<"];
@@ -41,7 +40,7 @@ fn check_subject(subject: &Value, findings: &mut Findings) {
                 "{} begins a regular expression and does not end it; end it with '/'",
                 shown(text)
             );
-            findings.add(format!("spec.subject.{field}"), Problem::Invalid, message);
+            findings.add(below("spec.subject", field), Problem::Invalid, message);
         }
     }
 }

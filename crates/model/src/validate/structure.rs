@@ -6,17 +6,16 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::{Findings, formats};
-use crate::invalid::Problem;
+use crate::invalid::{Problem, below, cut, shown};
 use crate::suggest;
-
-/// More of a wrong value would drown the message.
-const SHOWN_CHARS_MAX: usize = 40;
 
 /// Checks `spec` and `status`; the rest of an object is [`super::metadata`]'s.
 pub(super) fn check_root(object: &Map<String, Value>, schema: &Value, findings: &mut Findings) {
     for part in ["spec", "status"] {
         let part_schema = &schema["properties"][part];
         match object.get(part) {
+            // Clients that know no status send it as null.
+            Some(Value::Null) if part == "status" => (),
             Some(value) => check(value, part_schema, part, findings),
             None if part == "spec" => findings.add(part, Problem::Required, required(part_schema)),
             None => (),
@@ -33,14 +32,6 @@ pub(super) fn describe(value: &Value) -> String {
         Value::String(text) => format!("the string {}", shown(text)),
         Value::Array(_) => "a list".to_owned(),
         Value::Object(_) => "an object".to_owned(),
-    }
-}
-
-/// A text in quotes, cut to a readable length.
-pub(super) fn shown(text: &str) -> String {
-    match text.char_indices().nth(SHOWN_CHARS_MAX) {
-        Some((end, _)) => format!("{:?}", format!("{}…", &text[..end])),
-        None => format!("{text:?}"),
     }
 }
 
@@ -74,7 +65,7 @@ fn check(value: &Value, schema: &Value, path: &str, findings: &mut Findings) {
 fn check_object(object: &Map<String, Value>, schema: &Value, path: &str, findings: &mut Findings) {
     if let Some(Value::Object(properties)) = schema.get("properties") {
         for (key, value) in object {
-            let field = format!("{path}.{key}");
+            let field = below(path, key);
             match properties.get(key) {
                 Some(property) => check(value, property, &field, findings),
                 None => findings.add(field, Problem::Unknown, unknown(key, properties)),
@@ -90,7 +81,7 @@ fn check_object(object: &Map<String, Value>, schema: &Value, path: &str, finding
     }
     if let Some(each @ Value::Object(_)) = schema.get("additionalProperties") {
         for (key, value) in object {
-            check(value, each, &in_brackets(path, key), findings);
+            check(value, each, &below(path, key), findings);
         }
     }
 }
@@ -149,7 +140,7 @@ fn check_duplicates(items: &[Value], schema: &Value, path: &str, findings: &mut 
             [key] => format!("{path}[{index}].{key}"),
             _ => format!("{path}[{index}]"),
         };
-        let message = format!("{identity} is there twice");
+        let message = format!("{} is there twice", cut(&identity));
         findings.add(field, Problem::Duplicate, message);
     }
 }
@@ -245,13 +236,5 @@ fn unknown(key: &str, properties: &Map<String, Value>) -> String {
     match suggest::nearest(key, known()) {
         Some(meant) => format!("unknown field {} (did you mean {meant:?}?)", shown(key)),
         None => format!("unknown field {}; there is {}", shown(key), suggest::one_of(known())),
-    }
-}
-
-/// A key of a map is data and may hold dots, so it goes in brackets.
-pub(super) fn in_brackets(path: &str, key: &str) -> String {
-    match key.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_') {
-        true => format!("{path}.{key}"),
-        false => format!("{path}[{key}]"),
     }
 }
