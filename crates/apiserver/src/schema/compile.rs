@@ -1,16 +1,18 @@
 //! From OpenAPI v3 JSON to a [`Schema`], with the rules that make it structural.
 //!
-//! This file reads the shape of each node; `rules.rs` reads what its values must keep to.
+//! This file reads the shape of each node; `rules.rs` reads what its values must keep to, and
+//! `read.rs` has what both read single keywords with.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Number, Value};
+use serde_json::Value;
 
 use crate::status::{Invalid, Problem};
 
 use super::findings::{Findings, describe, quote};
 use super::keywords::{self, Place};
 use super::nearest::suggestion;
+use super::read::At;
 use super::{Additional, ListKind, MapKind, Path, Schema, Type};
 
 /// Deeper objects than this are not for people; the tree is walked by recursion.
@@ -38,21 +40,6 @@ impl Schema {
 pub(super) struct Compiler {
     pub(super) findings: Findings,
     nodes: usize,
-}
-
-/// The keywords of one node, and where it is.
-#[derive(Clone, Copy)]
-pub(super) struct At<'a> {
-    pub(super) keywords: &'a Map<String, Value>,
-    pub(super) path: &'a Path<'a>,
-    pub(super) depth: usize,
-}
-
-impl<'a> At<'a> {
-    /// A keyword that is null is as good as absent.
-    pub(super) fn get(self, name: &str) -> Option<&'a Value> {
-        self.keywords.get(name).filter(|value| !value.is_null())
-    }
 }
 
 impl Compiler {
@@ -353,65 +340,5 @@ impl Compiler {
         schema.fill_defaults(&mut filled);
         self.findings.extend(schema.validate(&filled, &path));
         self.findings.extend(schema.unknown_fields_at(default, &path));
-    }
-}
-
-/// Reading single keywords. A value of the wrong type is a finding and counts as absent.
-impl Compiler {
-    pub(super) fn text<'a>(&mut self, at: At<'a>, name: &str) -> Option<&'a str> {
-        self.keyword(at, name, "a string", Value::as_str)
-    }
-
-    pub(super) fn flag(&mut self, at: At<'_>, name: &str) -> bool {
-        self.keyword(at, name, "true or false", Value::as_bool).unwrap_or(false)
-    }
-
-    pub(super) fn count(&mut self, at: At<'_>, name: &str) -> Option<u64> {
-        self.keyword(at, name, "a whole number that is not negative", Value::as_u64)
-    }
-
-    pub(super) fn number(&mut self, at: At<'_>, name: &str) -> Option<Number> {
-        self.keyword(at, name, "a number", Value::as_number).cloned()
-    }
-
-    pub(super) fn object<'a>(&mut self, at: At<'a>, name: &str) -> Option<&'a Map<String, Value>> {
-        self.keyword(at, name, "an object", Value::as_object)
-    }
-
-    pub(super) fn list<'a>(&mut self, at: At<'a>, name: &str) -> &'a [Value] {
-        self.keyword(at, name, "a list", |value| value.as_array().map(Vec::as_slice))
-            .unwrap_or_default()
-    }
-
-    /// A list of strings.
-    pub(super) fn names(&mut self, at: At<'_>, name: &str) -> Vec<String> {
-        let path = at.path.field(name);
-        let mut names = Vec::new();
-        for (index, value) in self.list(at, name).iter().enumerate() {
-            match value.as_str() {
-                Some(text) => names.push(text.to_owned()),
-                None => {
-                    let message = format!("expected a string, found {}", describe(value));
-                    self.findings.push(&path.index(index), Problem::TypeInvalid, message);
-                }
-            }
-        }
-        names
-    }
-
-    fn keyword<'a, T>(
-        &mut self,
-        at: At<'a>,
-        name: &str,
-        expected: &str,
-        read: impl Fn(&'a Value) -> Option<T>,
-    ) -> Option<T> {
-        let value = at.get(name)?;
-        let found = read(value);
-        if found.is_none() {
-            let message = format!("expected {expected}, found {}", describe(value));
-            self.findings.push(&at.path.field(name), Problem::TypeInvalid, message);
-        }
-        found
     }
 }

@@ -47,8 +47,7 @@ pub(super) fn mismatch(name: &str, value: &Value) -> Option<&'static str> {
         }
         // Whatever is less than 2^63 as a float is so as an integer.
         ("int64", Value::Number(number)) if !number.is_i64() => {
-            let fits =
-                number.as_f64().is_some_and(|float| float.abs() < 9.223_372_036_854_775_8e18);
+            let fits = number.as_f64().is_some_and(|float| float.abs() < 9.223_372_036_854_776e18);
             (!fits).then_some("a number of 64 bits")
         }
         (_, Value::String(text)) => {

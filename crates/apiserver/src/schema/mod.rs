@@ -8,6 +8,7 @@
 //!
 //! Start at [`Schema`] and [`Rules`]: the first says what is where, the second what it may be.
 
+mod compare;
 mod compile;
 mod defaults;
 mod findings;
@@ -16,6 +17,7 @@ mod keywords;
 mod nearest;
 mod path;
 mod prune;
+mod read;
 mod rules;
 mod validate;
 

@@ -7,10 +7,11 @@ use serde_json::Value;
 
 use crate::status::Problem;
 
-use super::compile::{At, Compiler};
+use super::compare::numbers_in_order;
+use super::compile::Compiler;
 use super::findings::quote;
 use super::keywords::Place;
-use super::validate::numbers_in_order;
+use super::read::At;
 use super::{Additional, Bound, Path, Pattern, Rules, Schema};
 
 /// Enough for every pattern met so far, and little enough that thousands of them fit in memory.
@@ -153,6 +154,7 @@ impl Compiler {
                 // The last line says what is wrong; those above it draw where.
                 let text = error.to_string();
                 let reason = text.lines().last().unwrap_or_default();
+                let reason = reason.strip_prefix("error: ").unwrap_or(reason).trim_end_matches('.');
                 let message = format!("{} is not a regular expression: {reason}", quote(source));
                 self.findings.push(&path, Problem::Invalid, message);
                 None
