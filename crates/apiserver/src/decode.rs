@@ -31,13 +31,32 @@ pub struct Decoded {
     pub duplicates: Vec<Invalid>,
 }
 
-/// Why the bytes could not be read. Lines and columns begin at 1; 0 is "not known".
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line} column {column}: {message}")]
+/// Why the bytes could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError {
-    pub line: usize,
-    pub column: usize,
+    /// Where; none when it is the whole that is wrong.
+    pub place: Option<Place>,
     pub message: String,
+}
+
+/// A place in a text. Lines begin at 1; column 0 is the end of the line before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub line: u64,
+    pub column: u64,
+}
+
+impl std::error::Error for DecodeError {}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.place {
+            Some(Place { line, column }) => {
+                write!(f, "line {line} column {column}: {}", self.message)
+            }
+            None => f.write_str(&self.message),
+        }
+    }
 }
 
 /// Reads one JSON value that fills the whole of `bytes`.
@@ -99,23 +118,36 @@ fn text(bytes: &[u8]) -> Result<&str, DecodeError> {
 }
 
 fn without_place(message: String) -> DecodeError {
-    DecodeError { line: 0, column: 0, message }
+    DecodeError { place: None, message }
 }
 
 fn json_error(error: &serde_json::Error) -> DecodeError {
     let text = error.to_string();
-    let place = format!(" at line {} column {}", error.line(), error.column());
-    let message = text.strip_suffix(&place).unwrap_or(&text).to_owned();
-    DecodeError { line: error.line(), column: error.column(), message }
+    let suffix = format!(" at line {} column {}", error.line(), error.column());
+    let message = text.strip_suffix(&suffix).unwrap_or(&text).to_owned();
+    let place = Place { line: error.line() as u64, column: error.column() as u64 };
+    DecodeError { place: Some(place), message }
 }
 
 fn yaml_error(error: &serde_saphyr::Error) -> DecodeError {
-    let place = |number: u64| usize::try_from(number).unwrap_or(0);
-    let (line, column) = match error.location() {
-        Some(location) => (place(location.line()), place(location.column())),
-        None => (0, 0),
+    let place =
+        error.location().map(|location| Place { line: location.line(), column: location.column() });
+    let suffix = match place {
+        Some(Place { line, column }) => format!(" at line {line}, column {column}"),
+        None => String::new(),
     };
-    DecodeError { line, column, message: error.without_snippet().to_string() }
+    let text = error.without_snippet().to_string();
+    let message = match error.without_snippet() {
+        // The parser's words are for who calls it, not for who wrote the file.
+        serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => {
+            format!("the field {key:?} is there more than once")
+        }
+        serde_saphyr::Error::NonFiniteFloat { .. } => {
+            "infinity and NaN are not numbers here".to_owned()
+        }
+        _ => text.strip_suffix(&suffix).unwrap_or(&text).to_owned(),
+    };
+    DecodeError { place, message }
 }
 
 /// What was met so far, over all the nodes of a body.

@@ -3,6 +3,7 @@ use serde_json::Value;
 
 use super::{DOCUMENTS, METADATA, builtin_kinds, document, object_schema};
 use crate::schema::{Additional, Path, Schema};
+use crate::table::Columns;
 
 #[test]
 fn every_embedded_document_is_structural_and_fits_its_own_kind() {
@@ -50,6 +51,15 @@ fn each_document_makes_one_kind() {
         /v1 Namespace Cluster namespaces [Status, Age]
         /v1 Secret Namespaced secrets [Type, Data, Age]
     "#]].assert_eq(&lines.concat());
+}
+
+#[test]
+fn every_column_can_be_shown() {
+    for kind in builtin_kinds() {
+        if let Err(error) = Columns::of(&kind) {
+            panic!("{}: {error}", kind.kind);
+        }
+    }
 }
 
 #[test]

@@ -46,21 +46,14 @@ fn an_error_says_where_it_is() {
     check_json("{\"a\": 1} x", expect!["line 1 column 10: trailing characters"]);
     check_json("", expect!["line 1 column 0: EOF while parsing a value"]);
     check_json("{\"a\": 1e999}", expect!["line 1 column 11: number out of range"]);
-    check_yaml("a: 1\nb: [", expect!["line 2 column 4: unclosed bracket '[' at line 2, column 4"]);
+    check_yaml("a: 1\nb: [", expect!["line 2 column 4: unclosed bracket '['"]);
     check_yaml(
         "a: 1\na: 2",
-        expect![
-            "line 2 column 1: duplicate mapping key: a, set DuplicateKeyPolicy in Options if acceptable at line 2, column 1"
-        ],
+        expect![[r#"line 2 column 1: the field "a" is there more than once"#]],
     );
-    check_yaml("a: 1\n---\nb: 2", expect!["line 0 column 0: expected one document, found 2"]);
-    check_yaml("# nothing", expect!["line 0 column 0: the document is empty"]);
-    check_yaml(
-        "a: .inf",
-        expect![
-            "line 1 column 4: non-finite float `.inf` rejected by the configured policy at line 1, column 4"
-        ],
-    );
+    check_yaml("a: .inf", expect!["line 1 column 4: infinity and NaN are not numbers here"]);
+    check_yaml("a: 1\n---\nb: 2", expect!["expected one document, found 2"]);
+    check_yaml("# nothing", expect!["the document is empty"]);
 }
 
 #[test]
@@ -97,7 +90,7 @@ fn an_alias_bomb_does_not_grow() {
         bomb.push_str(&format!("a{level}: &a{level} [{before}]\n"));
     }
     let error = yaml(bomb.as_bytes()).expect_err("it is a bomb");
-    assert!(error.line > 0, "{error}");
+    assert!(error.place.is_some(), "{error}");
 }
 
 proptest! {
