@@ -37,6 +37,22 @@ pub(crate) struct Disk {
     room: AtomicU64,
     /// The chunks of the store's file that certainly have blocks, each asked for once.
     allocated: Mutex<BTreeSet<u64>>,
+    /// Everything that was done to the file, for the test that cuts the power.
+    #[cfg(test)]
+    pub(crate) recorded: Mutex<Vec<Recorded>>,
+}
+
+#[cfg(test)]
+#[derive(Debug)]
+pub(crate) enum Recorded {
+    Write {
+        offset: u64,
+        data: Vec<u8>,
+    },
+    SetLen(u64),
+    Sync,
+    /// The test itself puts this in: a caller was told that this revision is durable.
+    Acknowledged(u64),
 }
 
 impl Disk {
@@ -46,6 +62,8 @@ impl Disk {
             full: AtomicBool::new(false),
             room: AtomicU64::new(u64::MAX),
             allocated: Mutex::new(BTreeSet::new()),
+            #[cfg(test)]
+            recorded: Mutex::new(Vec::new()),
         }
     }
 
@@ -111,6 +129,11 @@ impl Disk {
         self.room.store(bytes, Ordering::Relaxed);
     }
 
+    #[cfg(test)]
+    pub(crate) fn record(&self, recorded: Recorded) {
+        self.recorded.lock().unwrap().push(recorded);
+    }
+
     fn noted<T>(&self, result: io::Result<T>) -> io::Result<T> {
         if let Err(error) = &result
             && is_full(error)
@@ -160,6 +183,8 @@ impl redb::StorageBackend for Backend {
         let mut allocated = self.disk.allocated.lock().unwrap_or_else(PoisonError::into_inner);
         let gone = allocated.split_off(&len.div_ceil(CHUNK_BYTES));
         self.disk.give_room(CHUNK_BYTES * gone.len() as u64);
+        #[cfg(test)]
+        self.disk.record(Recorded::SetLen(len));
         self.disk.noted(self.file.set_len(len))
     }
 
@@ -170,11 +195,15 @@ impl redb::StorageBackend for Backend {
             tracing::error!(%error, "syncing the store failed; stopping");
             std::process::abort();
         }
+        #[cfg(test)]
+        self.disk.record(Recorded::Sync);
         Ok(())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         self.disk.noted(self.reserve(offset, data.len() as u64))?;
+        #[cfg(test)]
+        self.disk.record(Recorded::Write { offset, data: data.to_vec() });
         self.disk.noted(self.file.write_all_at(data, offset))
     }
 }
