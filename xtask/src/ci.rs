@@ -97,7 +97,6 @@ fn run_all(root: &Path, steps: &[Step]) -> Result<()> {
     Ok(())
 }
 
-#[expect(clippy::disallowed_methods, reason = "how long a step took, for people to read")]
 fn run(root: &Path, step: &Step) -> Result<()> {
     println!("==> {}: {}", step.name, step.command.join(" "));
     let started = std::time::Instant::now();
@@ -115,7 +114,6 @@ fn run(root: &Path, step: &Step) -> Result<()> {
     Ok(())
 }
 
-#[expect(clippy::disallowed_methods, reason = "cargo's own setting")]
 fn binary(root: &Path) -> PathBuf {
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
     root.join(target).join("debug/tombolo")
@@ -132,7 +130,6 @@ fn works(root: &Path, probe: &[&str]) -> bool {
 }
 
 /// `scripts/test.sh` names a file in which everything that was skipped is collected.
-#[expect(clippy::disallowed_methods, reason = "the one setting that comes from a script")]
 fn note_skip(name: &str, reason: &str) -> Result<()> {
     use std::io::Write;
     let Ok(path) = std::env::var("TOMBOLO_SKIPS") else { return Ok(()) };

@@ -11,7 +11,6 @@ pub fn path() -> &'static Path {
     PATH.get_or_init(|| given().unwrap_or_else(build))
 }
 
-#[expect(clippy::disallowed_methods, reason = "the one setting of the tests")]
 fn given() -> Option<PathBuf> {
     std::env::var("TOMBOLO_BINARY").ok().map(PathBuf::from)
 }

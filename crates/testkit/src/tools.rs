@@ -45,7 +45,6 @@ fn python_in_cache() -> Option<PathBuf> {
     Some(cache.join("tombolo/venv/bin/python"))
 }
 
-#[expect(clippy::disallowed_methods, reason = "settings that `make test` gives to every test")]
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

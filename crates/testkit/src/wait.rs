@@ -17,7 +17,6 @@ pub fn eventually<T>(
     mut ask: impl AsyncFnMut() -> Option<T>,
 ) -> impl Future<Output = T> {
     let caller = std::panic::Location::caller();
-    #[expect(clippy::disallowed_methods, reason = "real processes take real time")]
     async move {
         let started = Instant::now();
         loop {

@@ -1,11 +1,11 @@
 //! What the loop does: one write of a status and one Event, for each action.
 
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use tombolo_plan::leases::Action;
 
@@ -42,17 +42,15 @@ async fn write_status(
     origin: &Origin,
     now: Timestamp,
 ) -> Result<(), kube::Error> {
-    let ready = Condition {
-        type_: "Ready".to_owned(),
-        status: if action.why.ready() { "True" } else { "False" }.to_owned(),
-        reason: action.why.reason().to_owned(),
-        message: message(action),
-        last_transition_time: Time(now),
-        observed_generation: None,
-    };
-    let mut conditions: Vec<&Condition> =
-        origin.conditions.iter().filter(|condition| condition.type_ != "Ready").collect();
-    conditions.push(&ready);
+    let ready = json!({
+        "type": "Ready",
+        "status": if action.why.ready() { "True" } else { "False" },
+        "reason": action.why.reason(),
+        "message": message(action),
+        "lastTransitionTime": Time(now),
+    });
+    let others = origin.conditions.iter().filter(|condition| condition["type"] != "Ready");
+    let conditions: Vec<&Value> = others.chain([&ready]).collect();
     let patch = json!({
         "metadata": { "resourceVersion": origin.resource_version },
         "status": { "conditions": conditions },

@@ -5,19 +5,17 @@ use std::sync::Arc;
 
 use futures::stream::{BoxStream, SelectAll, StreamExt};
 use k8s_openapi::api::coordination::v1 as coordination;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
+use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::reflector::store::{Store, Writer};
 use kube::runtime::watcher::{self, watcher};
 use kube::{Client, ResourceExt};
+use serde_json::Value;
 
+use tombolo_model::keys::{SYSTEM_NAMESPACE, node_lease, site_lease};
 use tombolo_plan::leases::{Holder, Kind, Lease, Member, Observed, Subject};
 
 use super::Error;
-
-/// Where the Leases of Sites and Nodes are kept.
-pub(super) const LEASE_NAMESPACE: &str = "tombolo-system";
 
 /// One look.
 pub(super) struct Look {
@@ -29,7 +27,8 @@ pub(super) struct Look {
 pub(super) struct Origin {
     pub(super) uid: String,
     pub(super) resource_version: String,
-    pub(super) conditions: Vec<Condition>,
+    /// As they are, so that those of others are written back as they are.
+    pub(super) conditions: Vec<Value>,
 }
 
 pub(super) struct World {
@@ -73,7 +72,7 @@ impl World {
     /// Starts the watches. The stream must be polled for the world to stay current; each change
     /// goes to [`World::note`].
     pub(super) fn watch(client: &Client) -> (World, SelectAll<BoxStream<'static, Change>>) {
-        let lease_api = Api::namespaced(client.clone(), LEASE_NAMESPACE);
+        let lease_api = Api::namespaced(client.clone(), SYSTEM_NAMESPACE);
         let (sites, site_changes) =
             mirror(Api::all_with(client.clone(), &resource(Kind::Site)), resource(Kind::Site));
         let (nodes, node_changes) =
@@ -136,19 +135,18 @@ impl World {
     }
 }
 
+/// Read without their types: one object that a stranger's server let in must not hide all others.
 pub(super) fn resource(kind: Kind) -> ApiResource {
-    let plural = match kind {
-        Kind::Site => "sites",
-        Kind::Node => "nodes",
-    };
-    let kind = GroupVersionKind::gvk("tombolo.dev", "v1alpha1", kind.as_str());
-    ApiResource::from_gvk_with_plural(&kind, plural)
+    match kind {
+        Kind::Site => ApiResource::erase::<tombolo_model::Site>(&()),
+        Kind::Node => ApiResource::erase::<tombolo_model::Node>(&()),
+    }
 }
 
 fn lease_name(subject: &Subject) -> String {
     match subject.kind {
-        Kind::Site => format!("site-{}", subject.name),
-        Kind::Node => format!("node-{}", subject.name),
+        Kind::Site => site_lease(&subject.name),
+        Kind::Node => node_lease(&subject.name),
     }
 }
 
@@ -180,22 +178,21 @@ where
 }
 
 fn read_origin(object: &DynamicObject) -> Origin {
-    let conditions = &object.data["status"]["conditions"];
+    let conditions = object.data["status"]["conditions"].as_array();
     Origin {
         uid: object.uid().unwrap_or_default(),
         resource_version: object.resource_version().unwrap_or_default(),
-        // Conditions that do not read as such are nobody's; the API's schema lets none in.
-        conditions: serde_json::from_value(conditions.clone()).unwrap_or_default(),
+        conditions: conditions.cloned().unwrap_or_default(),
     }
 }
 
 fn read_member(object: &DynamicObject, origin: &Origin, lease: Option<Lease>) -> Member {
-    let ready = origin.conditions.iter().find(|condition| condition.type_ == "Ready");
+    let ready = origin.conditions.iter().find(|condition| condition["type"] == "Ready");
     Member {
-        ready: ready.and_then(|ready| match ready.status.as_str() {
-            "True" => Some(true),
-            "False" => Some(false),
-            _ => None,
+        ready: ready.and_then(|ready| match ready["status"].as_str() {
+            Some("True") => Some(true),
+            Some("False") => Some(false),
+            Some(_) | None => None,
         }),
         site: object.data["spec"]["site"].as_str().map(str::to_owned),
         lease,
