@@ -9,7 +9,7 @@ use crate::kinds::Kind;
 use crate::object::{self, text};
 use crate::request::FieldValidation;
 use crate::schema::Path;
-use crate::status::{Failure, Invalid};
+use crate::status::{Failure, Invalid, Problem};
 use crate::{crd, own_kinds};
 
 /// An object that passed, and what its writer should be told all the same.
@@ -34,6 +34,9 @@ pub fn admit(
     loose.extend(kind.compiled.unknown_fields(&object));
     let warnings = match validation.unwrap_or(usual_validation(kind)) {
         FieldValidation::Strict if !loose.is_empty() => {
+            // Whoever mends the file wants to hear of everything at once.
+            let more = own_kinds::problems(kind, &object);
+            loose.extend(more.into_iter().filter(|error| error.problem != Problem::Unknown));
             return Err(Failure::strict(kind, &name, &loose));
         }
         FieldValidation::Strict | FieldValidation::Ignore => Vec::new(),
@@ -91,7 +94,6 @@ const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 const LABEL_VALUE_CHARACTERS_MAX: usize = 63;
 
 fn metadata_problems(object: &Value) -> Vec<Invalid> {
-    use crate::status::Problem;
     let mut problems = Vec::new();
     let metadata = &object["metadata"];
     for (key, value) in metadata["labels"].as_object().into_iter().flatten() {

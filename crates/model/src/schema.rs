@@ -81,6 +81,10 @@ fn with_schema(mut crd: CustomResourceDefinition, kind: &str) -> CustomResourceD
         if format.is_some_and(|format| !KUBERNETES_FORMATS.contains(&format)) {
             node.remove("format");
         }
+        // An API server would write defaults into the object. Then it no longer is what was
+        // applied, and inside a list every further apply would see a difference that nobody made.
+        // What is left out means the default to whoever reads it; the descriptions name it.
+        node.remove("default");
     });
     let props: JSONSchemaProps =
         serde_json::from_value(schema).expect("it came from this very type");
