@@ -473,6 +473,25 @@ mod tests {
         Arguments::command().debug_assert();
     }
 
+    /// A change of any help text shows up in `tests/help/`, where a reviewer reads it.
+    #[test]
+    fn every_help_text_is_as_in_its_snapshot() {
+        let command = Arguments::command().term_width(100);
+        check_help(command, "tombolo");
+    }
+
+    fn check_help(mut command: clap::Command, name: &str) {
+        command.build();
+        let text = command.render_long_help().to_string();
+        let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+        let path = format!("{}/tests/help/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+        expect_test::expect_file![path].assert_eq(&format!("{}\n", lines.join("\n")));
+        for inner in command.get_subcommands() {
+            let inner_name = format!("{name}-{}", inner.get_name());
+            check_help(inner.clone().term_width(100), &inner_name);
+        }
+    }
+
     #[test]
     fn the_help_lists_every_exit_code() {
         for exit in crate::failure::Exit::ALL {

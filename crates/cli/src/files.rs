@@ -350,8 +350,8 @@ items:
             "a.yaml",
             "apiVersion: v1\nkind: A\nkind: B\n",
             expect![[r#"
-            a.yaml:3:1: duplicate mapping key: kind, set DuplicateKeyPolicy in Options if acceptable
-        "#]],
+                a.yaml:3:1: duplicate mapping key: kind not allowed here
+            "#]],
         );
         check(
             "a.json",

@@ -2,11 +2,7 @@
 //!
 //! Called by everything with `--watch` and by `wait`.
 
-use std::{
-    ops::ControlFlow,
-    pin::pin,
-    time::{Duration, Instant},
-};
+use std::{ops::ControlFlow, pin::pin, time::Duration};
 
 use futures::StreamExt as _;
 use kube::core::WatchEvent;
@@ -15,6 +11,7 @@ use serde_json::Value;
 use crate::{
     connection::{Connection, Query},
     failure::{self, Exit, Failure},
+    moment,
 };
 
 /// So many connections in a row may break without an event before we say so.
@@ -70,7 +67,7 @@ pub(crate) async fn follow(
     let mut resource_version = from.resource_version;
     let mut attempts = 0;
     loop {
-        let opened = Instant::now();
+        let opened = moment::monotonic();
         let query = from
             .query
             .clone()

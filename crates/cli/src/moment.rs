@@ -1,8 +1,19 @@
-//! Times as people read and type them: ages in tables, durations in options.
+//! Times as people read and type them: ages in tables, durations in options, and the clocks.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+
+#[expect(clippy::disallowed_methods, reason = "the one home of the time of day")]
+pub(crate) fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+/// For how long something takes; the time of day may jump.
+#[expect(clippy::disallowed_methods, reason = "the one home of monotonic time")]
+pub(crate) fn monotonic() -> Instant {
+    Instant::now()
+}
 
 /// How long ago `then` was, in at most two units; `<unknown>` if it is not a timestamp.
 pub(crate) fn age(then: &str, now: Timestamp) -> String {

@@ -2,10 +2,7 @@
 //!
 //! `diff` shares the reading and the resolving.
 
-use std::{
-    io,
-    time::{Duration, Instant},
-};
+use std::{io, time::Duration};
 
 use serde_json::Value;
 
@@ -15,7 +12,7 @@ use crate::{
     connection::{Connection, Query},
     failure::{Exit, Failure},
     files::{self, Manifest},
-    output,
+    moment, output,
     shell::Shell,
 };
 
@@ -94,7 +91,7 @@ pub(super) async fn send(
     query: &Query,
 ) -> Result<Value, Failure> {
     let path = query.after(&step.path);
-    let started = Instant::now();
+    let started = moment::monotonic();
     loop {
         match connection.apply(&path, &step.manifest.object).await {
             Err(failure)

@@ -1,6 +1,6 @@
 //! `tombolo delete`: look, show what goes, ask, delete, and wait if asked to.
 
-use std::{io, time::Instant};
+use std::io;
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use crate::{
     catalogue::{self, Resource},
     connection::{Connection, JSON, Query},
     failure::{Exit, Failure},
-    files,
+    files, moment,
     output::{self, note},
     shell::Shell,
     target,
@@ -85,7 +85,7 @@ async fn delete_all(
     args: &DeleteArgs,
     doomed: &[Doomed],
 ) -> Result<(), Failure> {
-    let started = Instant::now();
+    let started = moment::monotonic();
     for one in doomed {
         match connection.delete(&one.path(), &options(one)).await {
             Ok(_) => shell.out.line(&format!("{} deleted", one.label()))?,

@@ -38,7 +38,7 @@ pub(super) async fn run(shell: &mut Shell, args: &DescribeArgs) -> Result<Exit, 
                 shell.out.line("")?;
             }
             first = false;
-            shell.out.text(&description(&object, events.as_deref(), Timestamp::now())?)?;
+            shell.out.text(&description(&object, events.as_deref(), moment::now())?)?;
         }
     }
     if first {

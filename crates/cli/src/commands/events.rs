@@ -48,7 +48,7 @@ pub(super) async fn run(shell: &mut Shell, args: &EventsArgs) -> Result<Exit, Fa
         note("no events");
     }
     print(shell, args, &happened, with_namespace)?;
-    let mut widths = grid(&happened, with_namespace, Timestamp::now()).widths();
+    let mut widths = grid(&happened, with_namespace, moment::now()).widths();
     while args.watch {
         shell.out.flush()?;
         let from =
@@ -105,9 +105,7 @@ fn print(
     };
     let text = match (args.output, args.watch) {
         (Format::Table | Format::Wide, _) if events.is_empty() => String::new(),
-        (Format::Table | Format::Wide, _) => {
-            grid(events, with_namespace, Timestamp::now()).to_text()
-        }
+        (Format::Table | Format::Wide, _) => grid(events, with_namespace, moment::now()).to_text(),
         (Format::Name, _) => events.iter().map(|event| format!("{}\n", label(event))).collect(),
         (Format::Json, false) => to_json(&list())?,
         (Format::Yaml, false) => yaml(&list())?,
@@ -126,7 +124,7 @@ fn print_one(
 ) -> Result<Vec<usize>, Failure> {
     match args.output {
         Format::Table | Format::Wide => {
-            let grid = grid(&[event], with_namespace, Timestamp::now());
+            let grid = grid(&[event], with_namespace, moment::now());
             for row in &grid.rows {
                 shell.out.text(&table::line(row, widths))?;
             }

@@ -63,7 +63,7 @@ async fn create(
 ) -> Result<Exit, Failure> {
     let token = Token::generate().map_err(|error| Failure::failed(error.to_string()))?;
     let connection = shell.connect().await?;
-    let record = record(&token, wanted, &connection.namespace, Timestamp::now())?;
+    let record = record(&token, wanted, &connection.namespace, moment::now())?;
     // The file comes first: a token that nobody could write down would be lost.
     let mut file = out.map(new_private_file).transpose()?;
     let path = catalogue::known("Secret").collection(Some(SYSTEM_NAMESPACE));
@@ -171,7 +171,7 @@ async fn list(shell: &mut Shell, format: Format) -> Result<Exit, Failure> {
             note("no tokens besides the first administrator's");
             String::new()
         }
-        Format::Table | Format::Wide => grid(&tokens, Timestamp::now()).to_text(),
+        Format::Table | Format::Wide => grid(&tokens, moment::now()).to_text(),
         Format::Name => tokens.iter().map(|token| format!("{}\n", token.id)).collect(),
         Format::Json => to_json(&values(&tokens))?,
         Format::Yaml => yaml(&values(&tokens))?,

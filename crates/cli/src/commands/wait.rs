@@ -1,9 +1,6 @@
 //! `tombolo wait`: follows objects until they are as wanted. `delete --wait` uses it too.
 
-use std::{
-    ops::ControlFlow,
-    time::{Duration, Instant},
-};
+use std::{ops::ControlFlow, time::Duration};
 
 use serde_json::Value;
 
@@ -14,6 +11,7 @@ use crate::{
     connection::{Connection, JSON},
     failure::{Exit, Failure},
     follow::{self, Change, Followed},
+    moment,
     output::{Progress, note},
     shell::Shell,
     target,
@@ -62,7 +60,7 @@ pub(super) async fn run(shell: &mut Shell, args: &WaitArgs) -> Result<Exit, Fail
         }
     }
     let connection = shell.connect().await?;
-    let started = Instant::now();
+    let started = moment::monotonic();
     let mut count = 0;
     for target in &targets {
         let resource = connection.resource(&target.kind).await?;
