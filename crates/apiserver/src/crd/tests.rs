@@ -1,9 +1,12 @@
+use std::sync::Arc;
+
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{established_status, kinds, validate_update};
 use crate::builtin::builtin_kinds;
+use crate::kinds::Kind;
 
 fn widget() -> Value {
     json!({
@@ -24,6 +27,11 @@ fn widget() -> Value {
             }],
         },
     })
+}
+
+/// As the registry holds them.
+fn shared(kinds: Vec<Kind>) -> Vec<Arc<Kind>> {
+    kinds.into_iter().map(Arc::new).collect()
 }
 
 /// Sets fields of the widget definition by JSON pointer and shows what is wrong then.
@@ -267,7 +275,7 @@ fn a_served_kind_keeps_its_scope_and_names() {
 #[test]
 fn a_definition_without_conflicts_is_established_and_keeps_its_times() {
     let mut crd = widget();
-    crd["status"] = established_status(&crd, &builtin_kinds(), "2026-01-01T00:00:00Z");
+    crd["status"] = established_status(&crd, &shared(builtin_kinds()), "2026-01-01T00:00:00Z");
     expect![[r#"
         {
           "acceptedNames": {
@@ -299,14 +307,15 @@ fn a_definition_without_conflicts_is_established_and_keeps_its_times() {
         }"#]]
     .assert_eq(&serde_json::to_string_pretty(&crd["status"]).expect("it is JSON"));
     crd["spec"]["versions"][0]["name"] = json!("v2");
-    let later = established_status(&crd, &kinds(&widget()).expect("valid"), "2026-02-02T00:00:00Z");
+    let later =
+        established_status(&crd, &shared(kinds(&widget()).expect("valid")), "2026-02-02T00:00:00Z");
     assert_eq!(later["conditions"], crd["status"]["conditions"]);
     assert_eq!(later["storedVersions"], json!(["v1", "v2"]));
 }
 
 #[test]
 fn a_name_that_another_kind_has_is_not_accepted() {
-    let others = kinds(&widget()).expect("it is valid");
+    let others = shared(kinds(&widget()).expect("it is valid"));
     let mut crd = widget();
     crd["spec"]["names"] = json!({"plural": "gadgets", "singular": "widget", "kind": "Widget", "listKind": "GadgetList", "shortNames": ["wd", "gd"]});
     let status = established_status(&crd, &others, "2026-01-01T00:00:00Z");
@@ -348,6 +357,6 @@ proptest! {
         *crd.pointer_mut(places[place]).expect("it is there") = value;
         let _ = kinds(&crd);
         let _ = super::validate(&crd);
-        let _ = established_status(&crd, &builtin_kinds(), "2026-01-01T00:00:00Z");
+        let _ = established_status(&crd, &shared(builtin_kinds()), "2026-01-01T00:00:00Z");
     }
 }
