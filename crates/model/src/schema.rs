@@ -81,10 +81,7 @@ fn with_schema(mut crd: CustomResourceDefinition, kind: &str) -> CustomResourceD
         if format.is_some_and(|format| !KUBERNETES_FORMATS.contains(&format)) {
             node.remove("format");
         }
-        // An API server would write defaults into the object. Then it no longer is what was
-        // applied, and inside a list every further apply would see a difference that nobody made.
-        // What is left out means the default to whoever reads it; the descriptions name it.
-        node.remove("default");
+        drop_defaults(node);
     });
     let props: JSONSchemaProps =
         serde_json::from_value(schema).expect("it came from this very type");
@@ -95,6 +92,29 @@ fn with_schema(mut crd: CustomResourceDefinition, kind: &str) -> CustomResourceD
     }
     crd
 }
+
+/// An API server would write defaults into the object. Then it no longer is what was applied, and
+/// inside a list every further apply would see a difference that nobody made. What is left out
+/// means the default to whoever reads it; the descriptions name it. Only the keys of a list keep
+/// theirs: Kubernetes takes no key that may be absent.
+fn drop_defaults(node: &mut Map<String, Value>) {
+    node.remove("default");
+    if let Some(kept) = node.remove(KEPT) {
+        node.insert("default".into(), kept);
+    }
+    let keys = node.get("x-kubernetes-list-map-keys").and_then(Value::as_array).cloned();
+    for key in keys.iter().flatten().filter_map(Value::as_str) {
+        let property = node.get_mut("items").and_then(|items| items["properties"].get_mut(key));
+        if let Some(property) = property.and_then(Value::as_object_mut)
+            && let Some(default) = property.remove("default")
+        {
+            property.insert(KEPT.into(), default);
+        }
+    }
+}
+
+/// Where a list leaves the default of a key until that node's turn comes.
+const KEPT: &str = "x-kept-default";
 
 fn schema_of(crd: &CustomResourceDefinition) -> Value {
     let schema = crd.spec.versions.iter().find_map(|version| version.schema.as_ref());

@@ -25,6 +25,8 @@ pub struct Columns {
     /// `columnDefinitions`, the name first.
     definitions: Value,
     cells: Vec<Cell>,
+    /// The name is among `cells`, and need not stand before them.
+    own_name: bool,
 }
 
 /// What a row carries of its object beside the cells: `?includeObject=`.
@@ -71,16 +73,21 @@ impl Columns {
     pub fn compile(columns: &[Column]) -> Result<Columns, Error> {
         let default = [age_column()];
         let columns = if columns.is_empty() { &default } else { columns };
-        let mut definitions = vec![json!({
-            "name": "Name", "type": "string", "format": "name", "priority": 0,
-            "description": "What the object is called; no two of a kind in a namespace share it.",
-        })];
+        let own_name = columns.iter().any(|column| column.name == "Name");
+        let mut definitions = Vec::with_capacity(columns.len() + 1);
+        if !own_name {
+            definitions.push(json!({
+                "name": "Name", "type": "string", "format": "name", "priority": 0,
+                "description":
+                    "What the object is called; no two of a kind in a namespace share it.",
+            }));
+        }
         let mut cells = Vec::with_capacity(columns.len());
         for column in columns {
             cells.push(Cell::compile(column)?);
             definitions.push(definition(column));
         }
-        Ok(Columns { definitions: Value::Array(definitions), cells })
+        Ok(Columns { definitions: Value::Array(definitions), cells, own_name })
     }
 
     /// The table of a list. `metadata` is the list's own: resourceVersion, continue,
@@ -124,7 +131,9 @@ impl Columns {
 
     fn row(&self, object: &Value, include: IncludeObject, now: Timestamp) -> Value {
         let mut cells = Vec::with_capacity(self.cells.len() + 1);
-        cells.push(object.pointer("/metadata/name").cloned().unwrap_or_default());
+        if !self.own_name {
+            cells.push(object.pointer("/metadata/name").cloned().unwrap_or_default());
+        }
         cells.extend(self.cells.iter().map(|cell| cell.render(object, now)));
         let mut row = Map::new();
         row.insert("cells".to_owned(), Value::Array(cells));
