@@ -137,8 +137,8 @@ const RULES: &[Rule] = &[
         code: 403,
         exit: Exit::Denied,
         hint: Some(
-            "roles are guest (reads), user (one namespace), manager (sites, nodes, policies) and \
-             admin: an admin makes a token with `tombolo token create`",
+            "an admin makes a token with `tombolo token create --role ROLE NAME`; roles are guest \
+             (reads), user (one namespace), manager (sites, nodes, policies) and admin",
         ),
     },
     Rule {
@@ -307,8 +307,8 @@ mod tests {
         check(
             json!({"code": 403, "reason": "Strange", "message": "no"}),
             expect![[r#"
-            5: no
-            roles are guest (reads), user (one namespace), manager (sites, nodes, policies) and admin: an admin makes a token with `tombolo token create`"#]],
+                5: no
+                an admin makes a token with `tombolo token create --role ROLE NAME`; roles are guest (reads), user (one namespace), manager (sites, nodes, policies) and admin"#]],
         );
         check(
             json!({"code": 418, "reason": "Teapot", "message": ""}),

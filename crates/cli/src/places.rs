@@ -15,11 +15,6 @@ pub(crate) fn kubeconfig_in(data: &Path) -> PathBuf {
     data.join("kubeconfig")
 }
 
-/// The durable objects within a data folder.
-pub(crate) fn store_in(data: &Path) -> PathBuf {
-    data.join("store")
-}
-
 /// Relative values of `XDG_DATA_HOME` are to be ignored, says its specification.
 fn data_folder(xdg_data_home: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
     xdg_data_home

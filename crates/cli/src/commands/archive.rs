@@ -14,7 +14,6 @@ use crate::{
     args::{BackupArgs, RestoreArgs},
     failure::{Exit, Failure},
     output::{self, Out, Progress, note},
-    places,
     shell::Shell,
 };
 
@@ -155,7 +154,7 @@ async fn restore_server(
 async fn restore_folder(args: &RestoreArgs, data: &Path, summary: &str) -> Result<Exit, Failure> {
     agreed(args, summary, &data.display().to_string())?;
     let file = fs::File::open(&args.file).map_err(|error| Failure::file(&args.file, &error))?;
-    let folder = places::store_in(data);
+    let folder = data.to_owned();
     let restoring = tokio::task::spawn_blocking(move || {
         restore_offline(folder, Options::default(), io::BufReader::new(file))
     });

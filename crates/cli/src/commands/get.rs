@@ -49,8 +49,10 @@ async fn tables(
     columns: Columns,
 ) -> Result<Exit, Failure> {
     let mut text = String::new();
+    let mut namespaced = false;
     for target in targets {
         let resource = connection.resource(&target.kind).await?;
+        namespaced |= resource.namespaced;
         let label = resource.label("");
         let prefix = Prefix {
             namespace: args.selection.all_namespaces && resource.namespaced,
@@ -71,16 +73,16 @@ async fn tables(
         text.push_str(&grid.to_text());
     }
     match text.is_empty() {
-        true => note(&nothing_found(connection, args)),
+        true => note(&nothing_found(connection, args, namespaced)),
         false => shell.out.text(&text)?,
     }
     Ok(Exit::Ok)
 }
 
-fn nothing_found(connection: &Connection, args: &GetArgs) -> String {
-    match args.selection.all_namespaces {
-        true => "nothing found".to_owned(),
-        false => format!("nothing found in namespace {} (-A looks in all)", connection.namespace),
+fn nothing_found(connection: &Connection, args: &GetArgs, namespaced: bool) -> String {
+    match namespaced && !args.selection.all_namespaces {
+        true => format!("nothing found in namespace {} (-A looks in all)", connection.namespace),
+        false => "nothing found".to_owned(),
     }
 }
 
@@ -192,16 +194,18 @@ struct WatchPrinter<'a> {
     args: &'a GetArgs,
     resource: &'a Resource,
     widths: Vec<usize>,
+    /// As the first table of the watch had them.
+    columns: Value,
 }
 
 impl<'a> WatchPrinter<'a> {
     fn new(args: &'a GetArgs, resource: &'a Resource) -> WatchPrinter<'a> {
-        WatchPrinter { args, resource, widths: Vec::new() }
+        WatchPrinter { args, resource, widths: Vec::new(), columns: Value::Null }
     }
 
     fn first(&mut self, out: &mut Out, list: Value) -> Result<(), Failure> {
         match self.args.output {
-            Format::Table | Format::Wide => self.rows(out, Change::Added, &list)?,
+            Format::Table | Format::Wide => self.rows(out, Change::Added, list)?,
             Format::Json | Format::Yaml | Format::Name => {
                 for object in selection::items(self.resource, list) {
                     self.object(out, Change::Added, object)?;
@@ -213,19 +217,20 @@ impl<'a> WatchPrinter<'a> {
 
     fn next(&mut self, out: &mut Out, change: Change, object: Value) -> Result<(), Failure> {
         match self.args.output {
-            Format::Table | Format::Wide => self.rows(out, change, &object)?,
+            Format::Table | Format::Wide => self.rows(out, change, object)?,
             Format::Json | Format::Yaml | Format::Name => self.object(out, change, object)?,
         }
         out.flush()
     }
 
-    fn rows(&mut self, out: &mut Out, change: Change, answer: &Value) -> Result<(), Failure> {
+    fn rows(&mut self, out: &mut Out, change: Change, mut answer: Value) -> Result<(), Failure> {
+        table::complete_columns(&mut answer, &mut self.columns);
         let columns = match self.args.output {
             Format::Wide => Columns::All,
             Format::Table | Format::Json | Format::Yaml | Format::Name => Columns::Usual,
         };
         let namespace = self.args.selection.all_namespaces && self.resource.namespaced;
-        let mut grid = table::from_server(answer, columns, Prefix { namespace, label: None });
+        let mut grid = table::from_server(&answer, columns, Prefix { namespace, label: None });
         if self.args.output_watch_events {
             grid.header.insert(0, "EVENT".to_owned());
             for row in &mut grid.rows {

@@ -126,7 +126,7 @@ pub(super) async fn until(
     };
     match waited {
         Ok(result) => result,
-        Err(_) => Err(too_late(subject, goal, last.as_ref(), limit)),
+        Err(_) => Err(too_late(subject, goal, last.as_ref())),
     }
 }
 
@@ -257,11 +257,11 @@ fn standing(object: Option<&Value>) -> String {
         (Some(phase), Some(message)) => format!("{phase}, {message}"),
         (Some(phase), None) => phase,
         (None, Some(message)) => message,
-        (None, None) => "there".to_owned(),
+        (None, None) => "it is there, without a status that says more".to_owned(),
     }
 }
 
-fn too_late(subject: &Subject<'_>, goal: &Goal, last: Option<&Value>, limit: Duration) -> Failure {
+fn too_late(subject: &Subject<'_>, goal: &Goal, last: Option<&Value>) -> Failure {
     let label = subject.resource.label(subject.name);
     let standing = standing(last);
     let unplaceable = last.is_some_and(|object| object["status"]["phase"] == "Unplaceable");
@@ -272,7 +272,7 @@ fn too_late(subject: &Subject<'_>, goal: &Goal, last: Option<&Value>, limit: Dur
         }
         (_, _) => Failure::new(
             Exit::Timeout,
-            format!("{label} is not as wanted after {limit:?}: {standing}"),
+            format!("time is up, and {label} is not as wanted: {standing}"),
         )
         .hint(format!("`tombolo describe {label}` shows more; --timeout waits longer")),
     }
@@ -427,16 +427,16 @@ mod tests {
         let resource = crate::catalogue::known("App");
         let subject = Subject { resource: &resource, namespace: "n", name: "web", uid: None };
         let goal = parse_goal("phase=Running").expect("a goal");
-        let failure = too_late(&subject, &goal, object.as_ref(), Duration::from_secs(30));
+        let failure = too_late(&subject, &goal, object.as_ref());
         expect.assert_eq(&format!("{} {}", failure.exit.code(), failure.message));
     }
 
     #[test]
     fn time_is_up_with_the_last_standing_and_unplaceable_is_told_apart() {
-        check_too_late(None, expect!["7 app/web is not as wanted after 30s: not there"]);
+        check_too_late(None, expect!["7 time is up, and app/web is not as wanted: not there"]);
         check_too_late(
             Some(json!({"status": {"phase": "Deploying"}})),
-            expect!["7 app/web is not as wanted after 30s: Deploying"],
+            expect!["7 time is up, and app/web is not as wanted: Deploying"],
         );
         check_too_late(
             Some(json!({"status": {"phase": "Unplaceable", "conditions": [

@@ -83,6 +83,18 @@ pub(crate) fn from_server(answer: &Value, columns: Columns, prefix: Prefix<'_>) 
     }
 }
 
+/// A server names the columns only in the first table of a watch: fills them in from `known`,
+/// or learns them.
+pub(crate) fn complete_columns(table: &mut Value, known: &mut Value) {
+    if table["kind"] != "Table" {
+        return;
+    }
+    match array(&table["columnDefinitions"]).is_empty() {
+        true => table["columnDefinitions"] = known.clone(),
+        false => known.clone_from(&table["columnDefinitions"]),
+    }
+}
+
 fn from_table(table: &Value, columns: Columns, prefix: Prefix<'_>) -> Grid {
     let definitions = array(&table["columnDefinitions"]);
     let shown: Vec<usize> = (0..definitions.len())
@@ -196,6 +208,21 @@ mod tests {
             database   <none>    <none>   7
         "#]],
         );
+    }
+
+    #[test]
+    fn columns_are_named_once_and_hold_for_the_whole_watch() {
+        let mut known = Value::Null;
+        complete_columns(&mut table(), &mut known);
+        for columns in [json!(null), json!([])] {
+            let mut later = table();
+            later["columnDefinitions"] = columns;
+            complete_columns(&mut later, &mut known);
+            assert_eq!(later, table());
+        }
+        let mut object = json!({"kind": "App"});
+        complete_columns(&mut object, &mut known);
+        assert_eq!(object, json!({"kind": "App"}));
     }
 
     #[test]
