@@ -370,7 +370,7 @@ items:
         let mut bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n".to_owned();
         for level in 1..9 {
             let previous = format!("*a{}", level - 1);
-            let items = vec![previous.as_str(); 10].join(",");
+            let items = [previous.as_str(); 10].join(",");
             bomb.push_str(&format!("a{level}: &a{level} [{items}]\n"));
         }
         assert!(parse("a.yaml", &bomb).is_err());

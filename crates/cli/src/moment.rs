@@ -4,13 +4,11 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-#[expect(clippy::disallowed_methods, reason = "the one home of the time of day")]
 pub(crate) fn now() -> Timestamp {
     Timestamp::now()
 }
 
 /// For how long something takes; the time of day may jump.
-#[expect(clippy::disallowed_methods, reason = "the one home of monotonic time")]
 pub(crate) fn monotonic() -> Instant {
     Instant::now()
 }

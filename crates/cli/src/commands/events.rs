@@ -41,35 +41,33 @@ pub(super) async fn run(shell: &mut Shell, args: &EventsArgs) -> Result<Exit, Fa
     let path = events.collection(namespace);
     let with_namespace = namespace.is_none();
 
-    let list = selection::list(&connection, &path, &query, JSON, CHUNK_SIZE).await?;
-    let mut resource_version = selection::list_revision(&list);
-    let happened = newest_last(selection::items(&events, list));
-    if happened.is_empty() && !args.watch {
-        note("no events");
-    }
-    print(shell, args, &happened, with_namespace)?;
-    let mut widths = grid(&happened, with_namespace, moment::now()).widths();
-    while args.watch {
+    loop {
+        let list = selection::list(&connection, &path, &query, JSON, CHUNK_SIZE).await?;
+        let resource_version = selection::list_revision(&list);
+        let happened = newest_last(selection::items(&events, list));
+        print(shell, args, &happened, with_namespace)?;
         shell.out.flush()?;
+        if !args.watch {
+            if happened.is_empty() {
+                note("no events");
+            }
+            return Ok(Exit::Ok);
+        }
+        let widths = grid(&happened, with_namespace, moment::now()).widths();
         let from =
             follow::From { path: &path, query: query.clone(), accept: JSON, resource_version };
         let followed = follow::follow(&connection, from, |change, event| {
             if change != follow::Change::Deleted {
-                widths = print_one(shell, args, event, with_namespace, &widths)?;
+                print_one(shell, args, event, with_namespace, &widths)?;
             }
             Ok(ControlFlow::Continue(()))
         })
         .await?;
         match followed {
-            Followed::Enough => break,
-            // What happened in between is told by the list that comes next.
-            Followed::Expired => {
-                let list = selection::list(&connection, &path, &query, JSON, CHUNK_SIZE).await?;
-                resource_version = selection::list_revision(&list);
-            }
+            Followed::Enough => return Ok(Exit::Ok),
+            Followed::Expired => note("the server compacted its history: listing again"),
         }
     }
-    Ok(Exit::Ok)
 }
 
 /// The events of one object, by its kind and name.
@@ -121,7 +119,7 @@ fn print_one(
     event: Value,
     with_namespace: bool,
     widths: &[usize],
-) -> Result<Vec<usize>, Failure> {
+) -> Result<(), Failure> {
     match args.output {
         Format::Table | Format::Wide => {
             let grid = grid(&[event], with_namespace, moment::now());
@@ -133,8 +131,7 @@ fn print_one(
         Format::Json => shell.out.text(&json_line(&without_managed_fields(event))?)?,
         Format::Yaml => shell.out.text(&document(&without_managed_fields(event))?)?,
     }
-    shell.out.flush()?;
-    Ok(widths.to_vec())
+    shell.out.flush()
 }
 
 fn document(event: &Value) -> Result<String, Failure> {

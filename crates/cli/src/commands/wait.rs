@@ -228,7 +228,8 @@ fn has_field(object: &Value, path: &[Step], value: Option<&str>) -> bool {
         (None | Some(Value::Null), _) => false,
         (Some(_), None) => true,
         (Some(Value::String(text)), Some(value)) => text == value,
-        (Some(other), Some(value)) => other.to_string() == value,
+        // As text: a person types `3`, be it a number there or not.
+        (Some(other), Some(value)) => format!("{other}") == value,
     }
 }
 
