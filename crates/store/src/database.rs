@@ -10,14 +10,15 @@
 //! Quick repair stays off: it would write redb's allocator state with every commit to save a
 //! walk over the file after a crash, and we walk over the whole file anyway to verify it.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Once};
 
 use bytes::Bytes;
 use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
@@ -270,9 +271,21 @@ pub(crate) fn verified(backend: impl redb::StorageBackend) -> Result<redb::Datab
     Ok(redb)
 }
 
-/// Runs redb over bytes that may be damaged in any way. A panic there is one more finding.
+/// Runs redb over bytes that may be damaged in any way. A panic there is one more finding, and
+/// its message on stderr would look like a crash to whoever reads it, so it is kept back.
 pub(crate) fn guarded<T>(run: impl FnOnce() -> Result<T, Trouble>) -> Result<T, Trouble> {
-    match std::panic::catch_unwind(AssertUnwindSafe(run)) {
+    QUIET_HOOK.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !GUARDED.get() {
+                usual(panic);
+            }
+        }));
+    });
+    GUARDED.set(true);
+    let result = std::panic::catch_unwind(AssertUnwindSafe(run));
+    GUARDED.set(false);
+    match result {
         Ok(result) => result,
         Err(panic) => {
             let text = panic
@@ -283,6 +296,13 @@ pub(crate) fn guarded<T>(run: impl FnOnce() -> Result<T, Trouble>) -> Result<T, 
             Err(Trouble::Damaged(format!("its structure is broken: {text}")))
         }
     }
+}
+
+static QUIET_HOOK: Once = Once::new();
+
+thread_local! {
+    /// Whether this thread is inside [`guarded`].
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Makes an empty store under another name first, so that a file with the right name is always

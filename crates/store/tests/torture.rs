@@ -6,6 +6,7 @@
 //! `planted-bugs` the child answers too early, and the test fails unless that is found.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::print_stdout, reason = "a skipped test says why")]
 
 mod fixture;
 

@@ -24,7 +24,7 @@ fn write(revision: u64, live: &mut BTreeMap<String, u64>) -> Write {
     let key = format!("k/{}", revision % KEYS);
     let size = usize::try_from(revision * 397 % 6000).unwrap();
     let draft = Draft { bytes: vec![b'.'; size], revision_at: size / 2 };
-    if revision % 5 == 0 && live.remove(&key).is_some() {
+    if revision.is_multiple_of(5) && live.remove(&key).is_some() {
         return Write::delete(key, Expect::Any, draft);
     }
     live.insert(key.clone(), revision);
