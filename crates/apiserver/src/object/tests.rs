@@ -46,6 +46,13 @@ fn a_new_object_carries_what_the_server_knows_and_nothing_that_the_client_claims
 }
 
 #[test]
+fn a_body_that_does_not_say_what_it_is_is_what_its_address_says() {
+    let made = create(&thing(), json!({"metadata": {"name": "x"}}), Some("ns"), BIRTH);
+    let made = made.expect("valid");
+    assert_eq!((&made["apiVersion"], &made["kind"]), (&json!("g.io/v1"), &json!("Thing")));
+}
+
+#[test]
 fn a_generated_name_is_the_prefix_with_the_suffix() {
     let made = create(&thing(), body(&json!({"generateName": "web-"})), Some("ns"), BIRTH);
     assert_eq!(text(&made.expect("valid"), "name"), "web-abcde");
@@ -66,7 +73,12 @@ fn a_body_that_is_not_such_an_object_is_refused_with_a_sentence() {
         400,
         r#"kind: found "Thong", expected "Thing" at this address"#,
     );
-    refuses(json!({"kind": "Thing"}), Some("ns"), 400, r#"apiVersion: missing; it is "g.io/v1""#);
+    refuses(
+        json!({"kind": 5}),
+        Some("ns"),
+        400,
+        r#"kind: found 5, expected "Thing" at this address"#,
+    );
     refuses(body(&json!("x")), Some("ns"), 400, "metadata: expected an object");
     refuses(body(&json!({"name": 5})), Some("ns"), 400, "metadata.name: found 5, expected text");
     refuses(

@@ -1,3 +1,5 @@
+//! The patches, operation by operation, and random ones against their bounds.
+
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -33,6 +35,22 @@ fn does_each_operation_of_a_json_patch() {
             {"op": "move", "from": "/b/c", "path": "/e~1f"},
             {"op": "remove", "path": "/list/1"}]"#,
         expect![[r#"{"a":5,"b":{},"d":{"c":3},"e/f":3,"list":[0,2,3]}"#]],
+    );
+}
+
+#[test]
+fn a_test_for_null_holds_where_there_is_nothing() {
+    let patch = r#"[{"op": "test", "path": "/metadata/finalizers", "value": null},
+                    {"op": "add", "path": "/metadata/finalizers", "value": ["a"]}]"#;
+    let expect = expect![[r#"{"metadata":{"finalizers":["a"]}}"#]];
+    check(json_patch, r#"{"metadata": {}}"#, patch, expect);
+    check(
+        json_patch,
+        r#"{"metadata": {"finalizers": ["b"]}}"#,
+        patch,
+        expect![[
+            r#"operation 0 of the patch: the value at "/metadata/finalizers" is not the one it tests for"#
+        ]],
     );
 }
 
