@@ -173,10 +173,10 @@ pub(crate) fn confirmed(question: &str) -> bool {
     }
 }
 
-/// `-v` shows what the client does, `-vv` everything.
+/// What goes wrong is always told; `-v` shows what the client does, `-vv` everything.
 pub(crate) fn log_to_stderr(verbose: u8) {
     let level = match verbose {
-        0 => return,
+        0 => tracing::Level::WARN,
         1 => tracing::Level::DEBUG,
         _ => tracing::Level::TRACE,
     };
