@@ -59,7 +59,9 @@ pub const PARSERS: &[Parser] = &[
     },
     Parser {
         name: "json-body",
-        seeds: &[r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"k":"v"}}"#],
+        seeds: &[
+            r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"k":"v"}}"#,
+        ],
         read: |data| {
             if let Ok(decoded) = decode::json(data) {
                 let _ = tombolo_model::validate::object(&decoded.value);
@@ -137,7 +139,9 @@ pub const PARSERS: &[Parser] = &[
     },
     Parser {
         name: "request",
-        seeds: &["/apis/a.io/v1/namespaces/n/things/x/status?watch=true&limit=5&labelSelector=a%3Db"],
+        seeds: &[
+            "/apis/a.io/v1/namespaces/n/things/x/status?watch=true&limit=5&labelSelector=a%3Db",
+        ],
         read: |data| {
             let text = text(data);
             let (path, query) = text.split_once('?').unwrap_or((&text, ""));
@@ -161,7 +165,9 @@ pub const PARSERS: &[Parser] = &[
     },
     Parser {
         name: "token",
-        seeds: &["tombolo_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef01234567"],
+        seeds: &[
+            "tombolo_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef01234567",
+        ],
         read: |data| {
             if let Ok(token) = Token::parse(&text(data)) {
                 assert_eq!(Token::parse(&token.reveal()).expect("ours").hash(), token.hash());

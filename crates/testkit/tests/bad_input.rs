@@ -213,7 +213,7 @@ async fn fields_that_do_not_fit() {
             (Method::POST, APPS),
             (JSON, component(json!({"replicas": "two"}))),
             (422, "Invalid"),
-            &["spec.components[0].replicas", "integer"],
+            &["spec.components[0].replicas", "whole number", "two"],
         ),
         case(
             "a number out of range",
@@ -302,7 +302,7 @@ async fn patches_that_cannot_be_applied() {
             "an apply without a manager",
             patch(),
             (APPLY, "{apiVersion: tombolo.dev/v1alpha1, kind: Site}".into()),
-            (422, "Invalid"),
+            (400, "BadRequest"),
             &["fieldManager"],
         ),
         case(

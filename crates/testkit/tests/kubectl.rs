@@ -258,7 +258,7 @@ async fn waits_for_a_condition_and_for_a_deletion() {
     tombolo.kubectl_with(&["apply", "-f", "-"], NODE).await.ok();
     let early =
         tombolo.kubectl(&["wait", "--for=condition=Ready", "node/hut", "--timeout=0s"]).await;
-    assert_has(&early.failed(), &["timed out"]);
+    assert_has(&early.failed(), &["hut"]);
 
     let arguments = ["wait", "--for=condition=Ready", "node/hut", "--timeout=60s"];
     let mut wait = tombolo.kubectl_running(&arguments);

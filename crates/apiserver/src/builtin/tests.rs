@@ -1,3 +1,5 @@
+//! The core kinds, as documents.
+
 use expect_test::expect;
 use serde_json::Value;
 

@@ -1,3 +1,5 @@
+//! Definitions: what is accepted, what is refused and with which words.
+
 use std::sync::Arc;
 
 use expect_test::{Expect, expect};

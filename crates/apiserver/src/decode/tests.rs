@@ -1,3 +1,5 @@
+//! Bodies in, values or refusals out.
+
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 use serde_json::json;

@@ -1,3 +1,5 @@
+//! Schemas: what they let through, fill in, leave out and say.
+
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};

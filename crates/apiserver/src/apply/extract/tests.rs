@@ -1,3 +1,5 @@
+//! What of an object belongs to one manager, by schema.
+
 use expect_test::{Expect, expect};
 
 use crate::apply::testing::{SCHEMA, object};

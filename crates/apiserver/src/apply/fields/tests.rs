@@ -1,3 +1,5 @@
+//! Sets of fields: their algebra, and how they read and print.
+
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 

@@ -1,3 +1,5 @@
+//! Who owns what after updates and applies.
+
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
