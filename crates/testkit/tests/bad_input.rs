@@ -88,10 +88,10 @@ async fn send(
         .header("content-type", content_type)
         .header("accept", JSON)
         .body(Body::from(body.into_bytes()))
-        .unwrap();
-    let answer = client.send(request).await.unwrap();
+        .expect("a request");
+    let answer = client.send(request).await.expect("an answer");
     let code = answer.status().as_u16();
-    let bytes = answer.into_body().collect_bytes().await.unwrap();
+    let bytes = answer.into_body().collect_bytes().await.expect("a whole answer");
     (code, String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -101,7 +101,7 @@ async fn state(client: &Client) -> Vec<String> {
     for path in ["/apis/tombolo.dev/v1alpha1/apps", SITES, MAPS, "/api/v1/namespaces"] {
         let (code, answer) = send(client, Method::GET, path, JSON, String::new()).await;
         assert_eq!(code, 200, "{answer}");
-        let list: Value = serde_json::from_str(&answer).unwrap();
+        let list: Value = serde_json::from_str(&answer).expect("JSON");
         state.push(list["items"].to_string());
     }
     state
