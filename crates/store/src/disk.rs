@@ -33,6 +33,9 @@ pub(crate) struct Disk {
     ballast: PathBuf,
     /// Whether an allocation or a write has failed for want of room since this was last asked.
     full: AtomicBool,
+    /// How often anything was made durable, not counting that the file grew.
+    syncs: AtomicU64,
+    grown: AtomicBool,
     /// How many bytes may still be allocated. Tests set it; otherwise the file system decides.
     room: AtomicU64,
     /// The chunks of the store's file that certainly have blocks, each asked for once.
@@ -60,6 +63,8 @@ impl Disk {
         Disk {
             ballast: dir.join("reserve"),
             full: AtomicBool::new(false),
+            syncs: AtomicU64::new(0),
+            grown: AtomicBool::new(false),
             room: AtomicU64::new(u64::MAX),
             allocated: Mutex::new(BTreeSet::new()),
             #[cfg(test)]
@@ -70,6 +75,12 @@ impl Disk {
     /// Whether the disk ran full since the last call.
     pub(crate) fn ran_full(&self) -> bool {
         self.full.swap(false, Ordering::Relaxed)
+    }
+
+    /// Changes with every step that can have made a commit durable. redb syncs also when the file
+    /// grows, which comes before it writes the header of a commit, so that this does not count.
+    pub(crate) fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::Relaxed)
     }
 
     /// Puts the ballast in place. Does nothing if it is there already.
@@ -185,6 +196,7 @@ impl redb::StorageBackend for Backend {
         self.disk.give_room(CHUNK_BYTES * gone.len() as u64);
         #[cfg(test)]
         self.disk.record(Recorded::SetLen(len));
+        self.disk.grown.store(true, Ordering::Relaxed);
         self.disk.noted(self.file.set_len(len))
     }
 
@@ -197,11 +209,15 @@ impl redb::StorageBackend for Backend {
         }
         #[cfg(test)]
         self.disk.record(Recorded::Sync);
+        if !self.disk.grown.swap(false, Ordering::Relaxed) {
+            self.disk.syncs.fetch_add(1, Ordering::Relaxed);
+        }
         Ok(())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         self.disk.noted(self.reserve(offset, data.len() as u64))?;
+        self.disk.grown.store(false, Ordering::Relaxed);
         #[cfg(test)]
         self.disk.record(Recorded::Write { offset, data: data.to_vec() });
         self.disk.noted(self.file.write_all_at(data, offset))

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::command::Call;
 use crate::memory::State;
 use crate::object::{Change, Event, Expect, Kind, Object, Write};
-use crate::writer::Call;
 use crate::{Error, Result};
 
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ pub(crate) fn plan(state: &State, calls: &[Call], full: bool) -> Plan {
     let mut overlay = Overlay::new();
     for call in calls {
         let revision = state.revision + plan.events.len() as u64;
-        let result = if full && call.writes.iter().any(takes_room) {
+        let result = if full && takes_room(call) {
             Err(Error::Full)
         } else {
             grant(state, &overlay, &call.writes, revision)
@@ -65,7 +65,12 @@ pub(crate) fn restamp(objects: &[Object], base: u64) -> (Vec<Arc<Object>>, u64) 
     (stamped, revision)
 }
 
-fn takes_room(write: &Write) -> bool {
+/// Whether a full disk must refuse the call.
+pub(crate) fn takes_room(call: &Call) -> bool {
+    call.writes.iter().any(puts)
+}
+
+fn puts(write: &Write) -> bool {
     match write.change {
         Change::Put(_) => true,
         Change::Delete(_) => false,
@@ -116,7 +121,7 @@ fn check(write: &Write, found: Option<&Arc<Object>>) -> Result<()> {
         (Expect::Revision(expected), Some(object)) if object.revision != expected => {
             Err(Error::Conflict { key, found: object.revision })
         }
-        (Expect::Absent | Expect::Any, None) if !takes_room(write) => Err(Error::NotFound { key }),
+        (Expect::Absent | Expect::Any, None) if !puts(write) => Err(Error::NotFound { key }),
         (Expect::Absent | Expect::Any, None) | (Expect::Revision(_) | Expect::Any, Some(_)) => {
             Ok(())
         }

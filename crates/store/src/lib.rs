@@ -11,6 +11,7 @@
 
 mod backup;
 pub mod bench;
+mod command;
 mod database;
 mod disk;
 mod error;
@@ -19,6 +20,7 @@ mod memory;
 mod object;
 mod record;
 mod slots;
+mod trouble;
 mod watch;
 mod writer;
 
@@ -38,6 +40,7 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 
 pub use crate::backup::{Summary, verify_backup};
+use crate::command::{Call, Command, Reply};
 use crate::database::Database;
 use crate::disk::Disk;
 pub use crate::error::{Error, Result};
@@ -48,7 +51,7 @@ pub use crate::object::{
     VALUE_BYTES_MAX, WRITES_PER_CALL_MAX, Write,
 };
 pub use crate::watch::Watch;
-use crate::writer::{Call, Command, Reply, Writer};
+use crate::writer::Writer;
 
 /// More than any screen shows; a longer record is read in pieces.
 const AUDIT_ROWS_MAX: usize = 10_000;
@@ -172,7 +175,7 @@ impl Store {
 
     fn open_locked(dir: &Path, options: Options, disk: Arc<Disk>, lock: File) -> Result<Store> {
         let database = Database::open(dir, &disk)?;
-        let loaded = database::guarded(|| database.load());
+        let loaded = trouble::guarded(|| database.load());
         let loaded = loaded.map_err(|trouble| trouble.into_error(dir, "read the store"))?;
         let (state, loaded) = loaded.split();
         let shared =

@@ -16,7 +16,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError};
 
-use crate::database::{Trouble, guarded, verified};
+use crate::database::verified;
+use crate::trouble::{Trouble, guarded};
 
 /// The places of redb's file format 3 that are needed here.
 const FLAGS_AT: u64 = 9;

@@ -9,14 +9,15 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tokio::sync::oneshot;
 
 use crate::backup::Backup;
-use crate::database::{Database, Group, Loaded, Trouble};
+use crate::command::{Call, Command};
+use crate::database::{Database, Group};
 use crate::disk::{Disk, MARGIN_BYTES};
 use crate::group::{self, Plan};
 use crate::memory::History;
-use crate::object::{Kind, Object, Write};
+use crate::object::{Kind, Object};
+use crate::trouble::Trouble;
 use crate::{Error, Options, Result, Shared};
 
 /// More would let the first caller of a group wait for the bytes of too many others.
@@ -32,23 +33,6 @@ const HISTORY_WHEN_FULL: History = History { events_max: 256, bytes_max: 1024 * 
 const RESTORE_LEAP: u64 = 1_000_000_000;
 /// The longest wait for more company; see [`Writer::gather`].
 const GATHER_MAX: Duration = Duration::from_millis(1);
-
-pub(crate) type Reply<T> = oneshot::Sender<Result<T>>;
-
-#[derive(Debug)]
-pub(crate) struct Call {
-    pub(crate) writes: Vec<Write>,
-    pub(crate) bytes: usize,
-    pub(crate) reply: Reply<Vec<Arc<Object>>>,
-}
-
-#[derive(Debug)]
-pub(crate) enum Command {
-    Commit(Call),
-    Compact { revision: u64, reply: Reply<()> },
-    Restore { backup: Backup, reply: Reply<u64> },
-    Audit { after: u64, limit: usize, reply: Reply<Vec<(u64, Bytes)>> },
-}
 
 #[derive(Debug)]
 pub(crate) struct Writer {
@@ -176,9 +160,14 @@ impl Writer {
             return self.run_group_with_the_planted_bug(calls);
         }
         self.look_for_room();
+        let mut calls = calls;
         let mut outcome = self.commit_group(&calls);
         if matches!(outcome, Err(Error::Full)) && self.full.is_none() {
             self.enter_emergency();
+            // Whoever needs room is told at once; deletes wait for the file to be opened again.
+            for call in calls.extract_if(.., |call| group::takes_room(call)) {
+                drop(call.reply.send(Err(Error::Full)));
+            }
             outcome = self.commit_group(&calls);
         }
         self.last_group = LastGroup { calls: calls.len(), took: started.elapsed() };
@@ -200,11 +189,11 @@ impl Writer {
     /// Everything or nothing of the calls that can be granted, durably. The inner results are
     /// what each caller gets.
     fn commit_group(&mut self, calls: &[Call]) -> Result<Vec<Result<Vec<Arc<Object>>>>> {
-        self.ensure_open()?;
         let plan = group::plan(&self.shared.read(), calls, self.full.is_some());
         if plan.events.is_empty() {
             return Ok(plan.results);
         }
+        self.ensure_open()?;
         let horizon = self.shared.read().horizon(&plan.events, self.history());
         let results = self.write(plan, horizon)?;
         Ok(results)
@@ -262,21 +251,33 @@ impl Writer {
     }
 
     fn write_durably(&mut self, group: &Group<'_>) -> Result<()> {
+        let before = self.disk.syncs();
         let database = self.database.as_ref().ok_or(Error::Closed)?;
         let written = database.write(group);
-        self.settle(written, group.revision, "write")
+        self.settle(written, before, group.revision, "write")
     }
 
     /// Decides what has become of a transaction that would have led to `revision`. After an
-    /// error redb must be opened again, and that shows whether the transaction is durable.
-    fn settle(&mut self, written: Result<(), Trouble>, revision: u64, doing: &str) -> Result<()> {
+    /// error redb must be opened again. Unless it was certainly too early for that, this shows
+    /// whether the transaction is durable all the same.
+    fn settle(
+        &mut self,
+        written: Result<(), Trouble>,
+        syncs_before: u64,
+        revision: u64,
+        doing: &str,
+    ) -> Result<()> {
         let Err(trouble) = written else { return Ok(()) };
         let error = match trouble {
             Trouble::Io(_) if self.disk.ran_full() => Error::Full,
             trouble => trouble.into_error(&self.dir, doing),
         };
-        tracing::warn!(%error, "a commit failed; opening the store again");
+        tracing::warn!(%error, "a commit failed; the store's file will be opened again");
+        let too_early = self.disk.syncs() == syncs_before;
         self.database = None;
+        if too_early {
+            return Err(error);
+        }
         self.ensure_open()?;
         let found = self.database.as_ref().ok_or(Error::Closed)?.revision();
         let found = found.map_err(|trouble| trouble.into_error(&self.dir, "read"))?;
@@ -354,9 +355,10 @@ impl Writer {
         self.ensure_open()?;
         let base = self.shared.read().revision.max(backup.revision) + RESTORE_LEAP;
         let (objects, revision) = group::restamp(&backup.objects, base);
+        let before = self.disk.syncs();
         let database = self.database.as_ref().ok_or(Error::Closed)?;
         let written = database.replace(&objects, revision);
-        self.settle(written, revision, "restore")?;
+        self.settle(written, before, revision, "restore")?;
         self.drops.clear();
         let objects = objects.into_iter().map(|object| (object.key.clone(), object)).collect();
         let aftermath = self.shared.write().replace(objects, revision);
@@ -388,12 +390,5 @@ impl Drop for CloseOnDrop<'_> {
     fn drop(&mut self) {
         let aftermath = self.0.write().close();
         aftermath.wake();
-    }
-}
-
-impl Loaded {
-    /// What the writer keeps of a load; the state goes to the readers.
-    pub(crate) fn split(self) -> (crate::memory::State, (VecDeque<u64>, u64)) {
-        (self.state, (self.drops, self.notes))
     }
 }

@@ -87,7 +87,7 @@ fn everything() -> bool {
 /// Places to flip a bit at.
 fn flips(bytes: &[u8]) -> Vec<(usize, u8)> {
     let header = (0..HEADER).flat_map(|at| (0..8).map(move |bit| (at, bit)));
-    let step = if everything() { 1 } else { 211 };
+    let step = if everything() { 1 } else { 401 };
     let mut flips: Vec<(usize, u8)> = header.collect();
     for (number, page) in bytes.chunks(PAGE).enumerate() {
         let used = page.iter().any(|byte| *byte != 0);
@@ -96,7 +96,7 @@ fn flips(bytes: &[u8]) -> Vec<(usize, u8)> {
             continue;
         }
         // Another start in each page, so that the sample meets every kind of field.
-        let places = (number % step..PAGE.min(page.len())).step_by(step);
+        let places = (number * 37 % step..PAGE.min(page.len())).step_by(step);
         flips.extend(places.map(|at| (number * PAGE + at, u8::try_from(at % 8).unwrap())));
     }
     flips

@@ -11,7 +11,7 @@ use crate::disk::{Disk, Recorded};
 use crate::{At, Draft, Expect, Options, Store, Write};
 
 const SECTOR: usize = 512;
-const CUTS: usize = 300;
+const CUTS: usize = 200;
 const KEYS: u64 = 7;
 
 /// Small, so that dropping old versions is part of it.
