@@ -25,3 +25,18 @@ pub(crate) fn defines_own(name: &str) -> bool {
 pub(crate) fn problems(kind: &Kind, object: &Value) -> Vec<Invalid> {
     if is_own(kind) { validate::of_kind(&kind.kind, object) } else { Vec::new() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crd;
+
+    #[test]
+    fn every_kind_of_ours_can_be_served() {
+        for definition in definitions() {
+            let name = &definition["metadata"]["name"];
+            let kinds = crd::kinds(&definition);
+            assert!(kinds.as_ref().is_ok_and(|kinds| !kinds.is_empty()), "{name}: {kinds:?}");
+        }
+    }
+}
