@@ -1,5 +1,7 @@
 //! The loop that tells who is alive, on the real stack.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{

@@ -1,5 +1,7 @@
 //! Our own shell against the real server: what a person types, what comes out, and the exit codes.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use kube::config::Kubeconfig;
 use serde_json::json;
 
