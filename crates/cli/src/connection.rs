@@ -93,6 +93,11 @@ impl Connection {
         Ok(Connection { client, server, namespace, request_timeout, discovered: OnceCell::new() })
     }
 
+    /// For the loops, which speak to the server by themselves.
+    pub(crate) fn client(&self) -> Client {
+        self.client.clone()
+    }
+
     pub(crate) async fn get(&self, path: &str) -> Result<Value, Failure> {
         self.get_as(path, JSON).await
     }

@@ -49,7 +49,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: Arguments) -> Result<Exit, Failure> {
     match arguments.command {
-        Command::Program(program) => programs::run(program),
+        Command::Program(program) => programs::run(program, &arguments.globals),
         Command::Shell(command) => {
             let mut shell = Shell::new(arguments.globals);
             let exit = shell::runtime()?.block_on(commands::run(&mut shell, command))?;

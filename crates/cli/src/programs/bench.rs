@@ -45,10 +45,7 @@ pub(crate) fn run(args: BenchArgs) -> Result<Exit, Failure> {
         .prefix("tombolo-bench-")
         .tempdir_in(&base)
         .map_err(|error| Failure::failed(format!("cannot use {}: {error}", base.display())))?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::failed(format!("cannot start the runtime: {error}")))?;
+    let runtime = super::up::runtime()?;
     let line = match args.name {
         Bench::Store => runtime.block_on(store::run(dir.path())),
         Bench::Watch => runtime.block_on(watch::run(dir.path())),

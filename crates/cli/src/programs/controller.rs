@@ -1,13 +1,42 @@
-//! `tombolo controller`: the loops without an agent. Called by `programs::run`.
+//! `tombolo controller`: the control plane without an agent for this machine, or the loops alone.
 
 use clap::Args;
+use tombolo_controller::clock::Clock;
+use tombolo_controller::leases;
 
+use super::up::{self, UpArgs};
+use crate::args::Globals;
+use crate::connection::Connection;
 use crate::failure::{Exit, Failure};
+use crate::output;
 
-/// Run the loops alone, against the server of the kubeconfig.
+/// Run the control plane without an agent for this machine.
+///
+/// With --kubeconfig, only the loops run, against the API server that it names, which may be a
+/// Kubernetes cluster with our kinds installed (`tombolo crds | kubectl apply -f -`). Start only
+/// one: the loops do not choose a leader yet.
 #[derive(Args, Debug)]
-pub(crate) struct ControllerArgs {}
+pub(crate) struct ControllerArgs {
+    #[command(flatten)]
+    up: UpArgs,
+}
 
-pub(crate) fn run(_args: ControllerArgs) -> Result<Exit, Failure> {
-    Err(Failure::failed("this build has no loops to run"))
+pub(crate) fn run(args: ControllerArgs, globals: &Globals) -> Result<Exit, Failure> {
+    if globals.kubeconfig.is_none() {
+        return up::run(args.up);
+    }
+    let runtime = up::runtime()?;
+    runtime.block_on(run_loops(globals))?;
+    Ok(Exit::Ok)
+}
+
+async fn run_loops(globals: &Globals) -> Result<(), Failure> {
+    let connection = Connection::open(globals).await?;
+    // A server that is not there, or does not let us in, is better told now than logged for ever.
+    connection.get("/apis/tombolo.dev/v1alpha1/nodes?limit=1").await?;
+    let stop = up::stop_signal().map_err(|error| Failure::failed(format!("{error:#}")))?;
+    output::note(&format!("the loops run against {}; Ctrl-C stops them", connection.server));
+    leases::run(connection.client(), Clock::start(), up::stopped(stop)).await;
+    output::note("stopped");
+    Ok(())
 }

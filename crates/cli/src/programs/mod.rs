@@ -8,6 +8,7 @@ mod up;
 
 use clap::Subcommand;
 
+use crate::args::Globals;
 use crate::failure::{Exit, Failure};
 
 #[derive(Debug, Subcommand)]
@@ -17,10 +18,10 @@ pub(crate) enum Program {
     Bench(bench::BenchArgs),
 }
 
-pub(crate) fn run(program: Program) -> Result<Exit, Failure> {
+pub(crate) fn run(program: Program, globals: &Globals) -> Result<Exit, Failure> {
     match program {
         Program::Up(args) => up::run(args),
-        Program::Controller(args) => controller::run(args),
+        Program::Controller(args) => controller::run(args, globals),
         Program::Bench(args) => bench::run(args),
     }
 }

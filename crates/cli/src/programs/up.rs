@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tombolo_apiserver::serve::{self, Limits};
 use tombolo_apiserver::{Api, garbage};
@@ -44,16 +45,18 @@ pub(crate) fn run(args: UpArgs) -> Result<Exit, Failure> {
     let data = args.data.clone().or_else(places::default_data_folder).ok_or_else(|| {
         Failure::usage("neither HOME nor XDG_DATA_HOME is set").hint("name a folder with --data")
     })?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::failed(format!("cannot start the runtime: {error}")))?;
+    let runtime = runtime()?;
     let served = runtime.block_on(serve(&args, &data));
     // The loops go, and with the last of them the store, which writes what it was given and closes.
     runtime.shutdown_timeout(STOP_TIME_MAX);
     served.map_err(|error| Failure::failed(format!("{error:#}")))?;
     output::note("stopped; everything that was acknowledged is on disk");
     Ok(Exit::Ok)
+}
+
+pub(super) fn runtime() -> Result<Runtime, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.map_err(|error| Failure::failed(format!("cannot start the runtime: {error}")))
 }
 
 async fn serve(args: &UpArgs, data: &Path) -> anyhow::Result<()> {
@@ -121,7 +124,7 @@ fn welcome(home: &Home) -> String {
 }
 
 /// Becomes true on SIGTERM or Ctrl-C.
-fn stop_signal() -> anyhow::Result<watch::Receiver<bool>> {
+pub(super) fn stop_signal() -> anyhow::Result<watch::Receiver<bool>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -137,7 +140,7 @@ fn stop_signal() -> anyhow::Result<watch::Receiver<bool>> {
     Ok(receiver)
 }
 
-async fn stopped(mut stop: watch::Receiver<bool>) {
+pub(super) async fn stopped(mut stop: watch::Receiver<bool>) {
     // The sender lives as long as the process; an error is as good as a stop.
     let _ = stop.wait_for(|stop| *stop).await;
 }

@@ -20,8 +20,9 @@ const WATCHERS: usize = 1_000;
 const CHANGES: usize = 200;
 const CHANGE_EVERY: Duration = Duration::from_millis(50);
 const FROZEN: usize = 50;
-/// Enough that a queue for each watcher would show: 32 MB for every one of them.
-const FLOOD: usize = 16_000;
+/// More than the history keeps, so that a watcher who missed it all must be told so; and enough
+/// that a queue for each watcher would show: 80 MB for every one of them.
+const FLOOD: usize = 40_000;
 const VALUE_BYTES: usize = 2_000;
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -142,14 +143,12 @@ async fn freeze(door: &Door) -> anyhow::Result<Frozen> {
 
 /// How many of the frozen watchers find, when they read again, that they must list anew.
 async fn told_to_relist(frozen: Frozen) -> anyhow::Result<usize> {
-    let mut told = 0;
-    for (_connection, body) in frozen {
+    let readers = frozen.into_iter().map(|(_connection, body)| async move {
         let read = tokio::time::timeout(Duration::from_secs(30), body.collect()).await;
-        if let Ok(Ok(body)) = read
-            && body.to_bytes().windows(b"\"Expired\"".len()).any(|part| part == b"\"Expired\"")
-        {
-            told += 1;
-        }
-    }
-    Ok(told)
+        let Ok(Ok(body)) = read else { return false };
+        let told = b"\"reason\":\"Expired\"";
+        body.to_bytes().windows(told.len()).any(|part| part == told)
+    });
+    let told = futures::future::join_all(readers).await;
+    Ok(told.into_iter().filter(|told| *told).count())
 }
