@@ -20,6 +20,9 @@ pub const DEPTH_MAX: usize = 100;
 /// A body of a few megabytes can hold a node in two bytes; in memory each takes dozens.
 pub const NODES_MAX: usize = 500_000;
 
+/// Five times what [`DEPTH_MAX`] levels take in a build without optimisation.
+const YAML_STACK_BYTES: usize = 16 << 20;
+
 /// Documents in one file.
 const DOCUMENTS_MAX: usize = 10_000;
 
@@ -89,7 +92,20 @@ pub fn yaml(bytes: &[u8]) -> Result<Decoded, DecodeError> {
 
 /// Reads all documents of a YAML file, leaving out empty ones. A key that is there twice is an
 /// error here. Aliases are bounded, so that a small file cannot become a large value.
+///
+/// The parser takes a few frames of the stack for each level, and threads of a server have little:
+/// it gets a thread of its own with enough.
 pub fn yaml_documents(text: &str) -> Result<Vec<Value>, DecodeError> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(YAML_STACK_BYTES);
+        let reader = thread
+            .spawn_scoped(scope, || read_yaml(text))
+            .map_err(|error| without_place(format!("no thread to read the YAML with: {error}")))?;
+        reader.join().unwrap_or_else(|_| Err(without_place("the YAML cannot be read".to_owned())))
+    })
+}
+
+fn read_yaml(text: &str) -> Result<Vec<Value>, DecodeError> {
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_documents: DOCUMENTS_MAX,
@@ -105,6 +121,8 @@ pub fn yaml_documents(text: &str) -> Result<Vec<Value>, DecodeError> {
         // Norway is not false.
         strict_booleans: true,
         with_snippet: false,
+        // Gathered, more than a few in a row would be an error.
+        emit_comments: false,
     };
     let bounded: Vec<Bounded> = serde_saphyr::from_multiple_with_options(text, options)
         .map_err(|error| yaml_error(&error))?;

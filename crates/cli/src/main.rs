@@ -21,6 +21,7 @@ mod target;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use tracing::level_filters::LevelFilter;
 
 use crate::{
     args::{Arguments, Command},
@@ -33,8 +34,12 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return told_by_clap(&error),
     };
-    // Only `-v` pays for a subscriber: the shell has to answer within 100 ms.
-    output::log_to_stderr(arguments.globals.verbose);
+    // The shell says by itself what goes wrong; a program that runs for days must log it.
+    let usual = match arguments.command {
+        Command::Program(_) => LevelFilter::WARN,
+        Command::Shell(_) => LevelFilter::OFF,
+    };
+    output::log_to_stderr(arguments.globals.verbose, usual);
     // Fails only if a provider is there already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
 

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use tombolo_testkit::parsers::PARSERS;
 
 const ROUNDS: u64 = 3_000;
+/// What means something to one parser or another.
+const SPECIAL: &[u8] = b"{}[]()\",:=.%\\ \n\0\xff*&!-09aA";
 
 /// A small generator, so that a failure comes back with the same number.
 struct Dice(u64);
@@ -29,7 +31,7 @@ fn mutate(dice: &mut Dice, seeds: &[&str]) -> Vec<u8> {
             0 => drop(data.drain(from.min(to)..from.max(to))),
             1 => drop(data.splice(from..from, piece)),
             2 if from < data.len() => data[from] ^= 1 << dice.roll(8),
-            3 => data.insert(from, b"{}[]()\",:=.%\\ \n\0\xff*&!-09aA"[dice.roll(27)]),
+            3 => data.insert(from, SPECIAL[dice.roll(SPECIAL.len())]),
             _ => {
                 let many = dice.roll(200);
                 data.splice(

@@ -10,6 +10,8 @@ use std::{
     io::{self, BufWriter, IsTerminal as _, Write},
 };
 
+use tracing::level_filters::LevelFilter;
+
 use crate::failure::Failure;
 
 /// `-o`, on every read.
@@ -173,14 +175,16 @@ pub(crate) fn confirmed(question: &str) -> bool {
     }
 }
 
-/// What goes wrong is always told; `-v` shows what the client does, `-vv` everything.
-pub(crate) fn log_to_stderr(verbose: u8) {
+/// `-v` shows what the client does, `-vv` everything; without it, `usual` is told and no more.
+pub(crate) fn log_to_stderr(verbose: u8, usual: LevelFilter) {
     let level = match verbose {
-        0 => tracing::Level::WARN,
-        1 => tracing::Level::DEBUG,
-        _ => tracing::Level::TRACE,
+        0 => usual,
+        1 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
     };
-    tracing_subscriber::fmt().with_max_level(level).with_writer(io::stderr).init();
+    let colour = wants_colour(io::stderr().is_terminal());
+    let log = tracing_subscriber::fmt().with_max_level(level).with_writer(io::stderr);
+    log.with_ansi(colour).init();
 }
 
 #[cfg(test)]
