@@ -13,7 +13,7 @@ use bytes::Bytes;
 use crate::backup::Backup;
 use crate::command::{Call, Command};
 use crate::database::{Database, Group};
-use crate::disk::{Disk, MARGIN_BYTES};
+use crate::disk::Disk;
 use crate::group::{self, Plan};
 use crate::memory::History;
 use crate::object::{Kind, Object};
@@ -324,7 +324,8 @@ impl Writer {
         }
         full.retry_at = Instant::now() + FULL_RETRY;
         // Deletes free pages inside the file; the disk sees that room only once the file shrinks.
-        if full.freed_bytes >= MARGIN_BYTES {
+        // However little the last ones freed: nothing else may come that would add to it.
+        if full.freed_bytes > 0 {
             full.freed_bytes = 0;
             self.shrink();
         }
