@@ -36,6 +36,14 @@ pub const OF_A_LIST: &[Representation] = &[
     Representation::PartialObjectList,
 ];
 
+/// What the events of a watch carry; clients ask for it in the words of a list or of an object.
+pub const OF_A_WATCH: &[Representation] = &[
+    Representation::Json,
+    Representation::Table,
+    Representation::PartialObject,
+    Representation::PartialObjectList,
+];
+
 /// For `/api` and `/apis`.
 pub const OF_DISCOVERY: &[Representation] = &[
     Representation::Json,

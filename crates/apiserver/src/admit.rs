@@ -10,7 +10,7 @@ use crate::object::{self, text};
 use crate::request::FieldValidation;
 use crate::schema::Path;
 use crate::status::{Failure, Invalid, Problem};
-use crate::{crd, own_kinds};
+use crate::{builtin, crd, own_kinds};
 
 /// An object that passed, and what its writer should be told all the same.
 #[derive(Debug)]
@@ -60,6 +60,14 @@ pub fn admit(
     if problems.is_empty() && is_definition {
         problems = crd::validate(&object);
         problems.extend(live.into_iter().flat_map(|live| crd::validate_update(live, &object)));
+    }
+    if is_definition && builtin::serves(&object["spec"]) {
+        let message = "this kind comes with the server and cannot be defined anew";
+        problems.push(Invalid::new("spec.names.plural", Problem::Forbidden, message));
+    }
+    // A schema that has become tighter must not keep an old object from being labelled or let go.
+    if live.is_some_and(|live| object::same_wishes(live, &object)) {
+        problems.retain(|problem| problem.field.starts_with("metadata"));
     }
     if !problems.is_empty() {
         return Err(Failure::invalid(kind, &name, &problems));

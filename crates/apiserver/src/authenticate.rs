@@ -15,7 +15,13 @@ pub(crate) fn subject(api: &Api, parts: &Parts) -> Result<Subject, Failure> {
     if let Some(subject) = parts.extensions.get::<Subject>() {
         return Ok(subject.clone());
     }
-    if let Some(text) = bearer(parts) {
+    // To run it as the caller instead would do more than was asked for.
+    if parts.headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
+        return Err(Failure::forbidden(
+            "acting as somebody else (--as) is not possible here; use a token of theirs",
+        ));
+    }
+    if let Some(text) = bearer(&parts.headers) {
         return by_token(api, text);
     }
     Ok(peer(parts).and_then(|peer| peer.subject.clone()).unwrap_or_else(Subject::anonymous))

@@ -12,7 +12,8 @@ use crate::write::store_failure;
 use crate::{crd, encode, own_kinds, time};
 
 /// `tombolo-system` holds what the server itself keeps: leases and access tokens.
-const NAMESPACES: &[&str] = &["default", "tombolo-system"];
+pub(crate) const NAMESPACES: &[&str] = &["default", SYSTEM];
+const SYSTEM: &str = "tombolo-system";
 
 pub(crate) async fn run(api: &Api) -> Result<(), Failure> {
     let kinds = api.registry.now();
@@ -69,4 +70,30 @@ fn write(api: &Api, kind: &Kind, wanted: Value) -> Result<Option<Write>, Failure
         "object": key, "from": stored.map_or(0, |stored| stored.revision),
     }));
     Ok(Some(Write { key: key.into(), expect, change, note: Some(note) }))
+}
+
+/// Leaves a trace of a restore where people look: an event, and its row in the audit record.
+pub(crate) async fn note_restore(api: &Api, user: &str, revision: u64) -> Result<(), Failure> {
+    let kinds = api.registry.now();
+    let event = &kinds.find("", "v1", "events").expect("a core kind is always served").kind;
+    let uid = uuid::Uuid::new_v4().to_string();
+    let now = time::now();
+    let body = json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": format!("restore-{uid}")},
+        "involvedObject": {"apiVersion": "v1", "kind": "Namespace", "name": SYSTEM},
+        "type": "Warning", "reason": "Restored", "count": 1,
+        "message": format!("{user} restored a backup; revoked tokens that it holds are valid again"),
+        "firstTimestamp": now, "lastTimestamp": now,
+    });
+    let object =
+        object::create(event, body, Some(SYSTEM), Birth { now: &now, uid: &uid, suffix: "" })?;
+    let key = event.key(Some(SYSTEM), text(&object, "name"));
+    let note = encode::to_bytes(&json!({
+        "time": now, "user": user, "role": "admin", "verb": "restore", "object": "/",
+        "from": 0, "restored": revision,
+    }));
+    let change = Change::Put(encode::draft(&object));
+    let write = Write { key: key.into(), expect: Expect::Absent, change, note: Some(note) };
+    let stored = api.store.commit(vec![write]).await;
+    stored.map(drop).map_err(|error| store_failure(event, "", &error))
 }

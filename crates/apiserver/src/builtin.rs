@@ -21,6 +21,13 @@ const DOCUMENTS: [&str; 6] = [
 
 const METADATA: &str = include_str!("builtin/metadata.yaml");
 
+/// Whether the `spec` of a definition names a resource that is built in.
+pub fn serves(spec: &Value) -> bool {
+    builtin_kinds()
+        .iter()
+        .any(|kind| spec["group"] == *kind.group && spec["names"]["plural"] == *kind.plural)
+}
+
 /// Compiled once; a clone is cheap beside its use.
 pub fn builtin_kinds() -> Vec<Kind> {
     static KINDS: LazyLock<Vec<Kind>> =

@@ -43,15 +43,20 @@ pub fn parse(object: &Object) -> Value {
     serde_json::from_slice(&object.bytes).expect("the store holds what draft wrote")
 }
 
+/// The stored object as a value, in the version that was asked for.
+pub fn parse_in_version(kind: &Kind, object: &Object) -> Value {
+    let mut value = parse(object);
+    value["apiVersion"] = Value::String(kind.api_version());
+    value
+}
+
 /// The stored object in the version that was asked for. Versions of a kind differ in their name
 /// alone (conversion strategy None).
 pub fn in_version(kind: &Kind, object: &Object) -> Bytes {
     if object.bytes.starts_with(version_start(kind).as_bytes()) {
         return object.bytes.clone();
     }
-    let mut value = parse(object);
-    value["apiVersion"] = Value::String(kind.api_version());
-    to_bytes(&value)
+    to_bytes(&parse_in_version(kind, object))
 }
 
 /// Stored bytes begin like this, because keys are sorted and the version comes first.

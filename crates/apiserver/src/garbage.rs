@@ -17,7 +17,7 @@ pub use graph::{Action, Graph};
 use crate::request::{Query, Target};
 use crate::server::{Api, Call, authorize, resource_of};
 use crate::status::Failure;
-use crate::{encode, object, remove, time, write};
+use crate::{encode, object, registry, remove, time, write};
 
 /// Events tell what happened lately; after this they are history.
 const EVENT_LIFE_SECONDS: i64 = 60 * 60;
@@ -81,7 +81,7 @@ async fn apply(api: &Api, action: &Action) -> Result<(), Failure> {
     tracing::debug!(?action, "clearing up");
     match action {
         Action::Delete { key, uid, .. } => {
-            let call = call_for(api, key)?;
+            let call = call_for(api, key);
             let body = json!({"preconditions": {"uid": uid}, "propagationPolicy": "Background"});
             let permit = authorize(&call.subject, Verb::Delete, resource_of(&call.target))?;
             remove::one(&call, &permit, body.to_string().as_bytes()).await.map(drop)
@@ -94,7 +94,7 @@ async fn apply(api: &Api, action: &Action) -> Result<(), Failure> {
 }
 
 async fn change(api: &Api, key: &str, edit: impl Fn(&mut Value)) -> Result<(), Failure> {
-    let call = call_for(api, key)?;
+    let call = call_for(api, key);
     let stored = api.store.get(key).ok_or_else(|| Failure::not_found(&call.served.kind, key))?;
     let live = encode::parse(&stored);
     let mut wanted = live.clone();
@@ -135,16 +135,15 @@ async fn sweep_events(api: &Api) {
 }
 
 /// A call of the server to itself about the object under a key.
-fn call_for(api: &Api, key: &str) -> Result<Call, Failure> {
+fn call_for(api: &Api, key: &str) -> Call {
     let mut parts = key.splitn(4, '/');
     let mut next = || parts.next().unwrap_or_default().to_owned();
     let (group, plural, namespace, name) = (next(), next(), next(), next());
     let kinds = api.registry.now();
-    let served = kinds
-        .iter()
-        .find(|served| served.kind.group == group && served.kind.plural == plural)
-        .ok_or_else(Failure::no_such_path)?
-        .clone();
+    let mut of_kind = kinds.iter();
+    let served = of_kind.find(|served| served.kind.group == group && served.kind.plural == plural);
+    // A kind that is no longer served leaves objects behind; they can be cleared up all the same.
+    let served = served.cloned().unwrap_or_else(|| registry::stand_in(&group, &plural));
     let target = Target {
         version: served.kind.version.clone(),
         group,
@@ -156,5 +155,5 @@ fn call_for(api: &Api, key: &str) -> Result<Call, Failure> {
     let query = Query { field_manager: Some("tombolo-garbage".to_owned()), ..Query::default() };
     let subject = Subject::system("garbage");
     let headers = http::HeaderMap::new();
-    Ok(Call { api: api.clone(), served, target, query, headers, subject })
+    Call { api: api.clone(), served, target, query, headers, subject }
 }

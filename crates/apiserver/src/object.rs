@@ -28,6 +28,8 @@ pub struct Birth<'a> {
 pub enum Part {
     Main,
     Status,
+    /// The main part, and what holds a namespace.
+    Finalize,
 }
 
 /// What a delete comes to.
@@ -84,7 +86,7 @@ pub fn create(
     if kind.status_subresource {
         root_mut(&mut object).remove("status");
     }
-    let problems = name_problems(&object);
+    let problems = name_problems(kind, &object);
     match problems.as_slice() {
         [] => Ok(object),
         _ => Err(Failure::invalid(kind, text(&object, "name"), &problems)),
@@ -121,7 +123,21 @@ pub fn update(kind: &Kind, live: &Value, body: Value, part: Part) -> Result<Valu
         return Err(Failure::stale(kind, name));
     }
     match part {
-        Part::Main => Ok(merge_main(kind, live, object)),
+        Part::Finalize => Ok(merge_main(kind, live, object)),
+        Part::Main => {
+            let mut merged = merge_main(kind, live, object);
+            if kind.is("", "Namespace") && merged["spec"].is_null() {
+                merged["spec"] = json!({});
+            }
+            // Whoever may change a namespace may not always let it go with things in it.
+            if kind.is("", "Namespace")
+                && let Some(spec) = merged["spec"].as_object_mut()
+                && let Some(holders) = live["spec"].get("finalizers")
+            {
+                spec.insert("finalizers".into(), holders.clone());
+            }
+            Ok(merged)
+        }
         Part::Status => Ok(merge_status(kind, live, &object)),
     }
 }
@@ -173,16 +189,22 @@ pub fn settle(kind: &Kind, live: Option<&Value>, object: Value) -> Result<Value,
 
 /// Counts the generation up if what is wanted has changed.
 fn count_generation(live: &Value, object: &mut Value) {
-    let wanted = |value: &Value| {
-        let mut rest = value.as_object().cloned().unwrap_or_default();
-        for key in ["metadata", "status", "apiVersion"] {
-            rest.remove(key);
-        }
-        rest
-    };
     let before = live["metadata"]["generation"].as_u64().unwrap_or(1);
-    let now = if wanted(live) == wanted(object) { before } else { before + 1 };
-    metadata_mut(object).insert("generation".into(), json!(now));
+    let without_status = |value: &Value| without(value, &["metadata", "apiVersion", "status"]);
+    let changed = without_status(live) != without_status(object);
+    metadata_mut(object).insert("generation".into(), json!(before + u64::from(changed)));
+}
+
+/// Whether two states of an object differ in their metadata alone.
+pub fn same_wishes(live: &Value, object: &Value) -> bool {
+    let rest = |value: &Value| without(value, &["metadata", "apiVersion"]);
+    rest(live) == rest(object)
+}
+
+fn without(value: &Value, keys: &[&str]) -> Map<String, Value> {
+    let mut rest = value.as_object().cloned().unwrap_or_default();
+    rest.retain(|key, _| !keys.contains(&key.as_str()));
+    rest
 }
 
 /// An object whose deletion was asked for goes as soon as nothing holds it any more.
@@ -384,10 +406,12 @@ fn change_problems(kind: &Kind, live: &Value, object: &Value) -> Vec<Invalid> {
 /// The longest name that a label value or a file name can still carry.
 const NAME_CHARACTERS_MAX: usize = 253;
 
-fn name_problems(object: &Value) -> Vec<Invalid> {
+fn name_problems(kind: &Kind, object: &Value) -> Vec<Invalid> {
     let name = text(object, "name");
     let message = if name.is_empty() {
         "name or generateName is required".to_owned()
+    } else if kind.is("", "Namespace") && (name.contains('.') || name.len() > 63) {
+        format!("found {name:?}; the name of a namespace has at most 63 of a-z, 0-9 and '-'")
     } else if !is_dns_subdomain(name) {
         format!(
             "found {name:?}; a name has at most {NAME_CHARACTERS_MAX} of a-z, 0-9, '-' and '.', \

@@ -36,7 +36,7 @@ pub(crate) fn health(api: &Api, path: &str, query: &Query) -> Response {
 
 pub(crate) async fn answer(
     api: &Api,
-    _permit: Permit,
+    permit: Permit,
     operation: &str,
     method: &Method,
     query: &Query,
@@ -44,7 +44,7 @@ pub(crate) async fn answer(
 ) -> Result<Response, Failure> {
     match (operation, method.as_str()) {
         ("backup", "GET") => backup(api).await,
-        ("restore", "POST") => restore(api, body).await,
+        ("restore", "POST") => restore(api, &permit, body).await,
         ("audit", "GET") => audit(api, query).await,
         ("backup" | "restore" | "audit", method) => {
             let message = format!("{method} is not possible on /tombolo/{operation}");
@@ -73,12 +73,13 @@ async fn backup(api: &Api) -> Result<Response, Failure> {
     Ok(([(CONTENT_TYPE, "application/octet-stream")], body).into_response())
 }
 
-async fn restore(api: &Api, body: Body) -> Result<Response, Failure> {
+async fn restore(api: &Api, permit: &Permit, body: Body) -> Result<Response, Failure> {
     let refused = |why: String| Failure::bad_request(format!("nothing was restored: {why}"));
     let file = spool(body).await.map_err(|error| refused(error.to_string()))?;
     let revision = api.store.restore(file).await.map_err(|error| refused(error.to_string()))?;
     api.registry.reload(&api.store);
     crate::bootstrap::run(api).await?;
+    crate::bootstrap::note_restore(api, &permit.subject().name, revision).await?;
     Ok(Answer::value(&json!({"revision": revision})).into_response())
 }
 

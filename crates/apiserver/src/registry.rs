@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use bytes::Bytes;
 use tombolo_store::{At, Store};
 
-use crate::builtin::builtin_kinds;
+use crate::builtin::{self, builtin_kinds};
 use crate::kinds::Kind;
 use crate::table::Columns;
 use crate::{crd, encode, openapi};
@@ -151,6 +151,17 @@ fn read_kinds(store: &Store) -> Kinds {
         }
     }
     Kinds::new(kinds)
+}
+
+/// Enough of a kind that is not served to delete its objects.
+pub(crate) fn stand_in(group: &str, plural: &str) -> Arc<Served> {
+    let kind = Kind {
+        group: group.to_owned(),
+        plural: plural.to_owned(),
+        ..builtin::definition_kind().clone()
+    };
+    let columns = Columns::of(&kind).expect("the columns of a core kind");
+    Arc::new(Served { kind: Arc::new(kind), columns })
 }
 
 /// The key prefix of definitions; the registry cannot ask itself for it.

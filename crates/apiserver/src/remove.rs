@@ -12,7 +12,7 @@ use crate::select::Selection;
 use crate::server::Call;
 use crate::status::Failure;
 use crate::write::{Unwritten, decode_body};
-use crate::{encode, time};
+use crate::{bootstrap, encode, time};
 
 const ATTEMPTS_MAX: usize = 16;
 
@@ -85,6 +85,11 @@ async fn delete(
 ) -> Result<Gone, Failure> {
     let kind = &call.served.kind;
     call.guard_own_kinds(name)?;
+    if kind.is("", "Namespace") && bootstrap::NAMESPACES.contains(&name) {
+        return Err(Failure::forbidden(format!(
+            "namespace {name} cannot be deleted: it is always there"
+        )));
+    }
     for _ in 0..ATTEMPTS_MAX {
         let stored = call
             .api
@@ -143,15 +148,41 @@ fn options(call: &Call, body: &[u8]) -> Result<Options, Failure> {
     if !body.is_object() {
         return Err(Failure::bad_request("the body is not an object; expected DeleteOptions"));
     }
-    if let Some(policy) = body["propagationPolicy"].as_str() {
-        options.propagation = Some(Propagation::parse(policy)?);
+    if let Some(policy) = optional_text(&body, "/propagationPolicy")? {
+        options.propagation = Some(Propagation::parse(&policy)?);
     }
-    if body["orphanDependents"] == true {
-        options.propagation = Some(Propagation::Orphan);
+    match body.get("orphanDependents") {
+        None | Some(Value::Null | Value::Bool(false)) => (),
+        Some(Value::Bool(true)) => options.propagation = Some(Propagation::Orphan),
+        Some(found) => return Err(wrong("/orphanDependents", found, "true or false")),
     }
-    options.dry_run |= body["dryRun"].as_array().is_some_and(|list| !list.is_empty());
-    let own = |value: &Value| value.as_str().map(str::to_owned);
-    options.uid = own(&body["preconditions"]["uid"]);
-    options.revision = own(&body["preconditions"]["resourceVersion"]);
+    match body.get("dryRun") {
+        None | Some(Value::Null) => (),
+        Some(Value::Array(list)) if list.iter().all(|item| item == "All") => {
+            options.dry_run |= !list.is_empty();
+        }
+        Some(found) => return Err(wrong("/dryRun", found, r#"["All"]"#)),
+    }
+    match body.get("preconditions") {
+        None | Some(Value::Null | Value::Object(_)) => (),
+        Some(found) => return Err(wrong("/preconditions", found, "an object")),
+    }
+    options.uid = optional_text(&body, "/preconditions/uid")?;
+    options.revision = optional_text(&body, "/preconditions/resourceVersion")?;
     Ok(options)
+}
+
+/// What is there and is no text is an error: a wish that is not understood must not be passed over
+/// when something is deleted.
+fn optional_text(body: &Value, pointer: &str) -> Result<Option<String>, Failure> {
+    match body.pointer(pointer) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(found) => Err(wrong(pointer, found, "text")),
+    }
+}
+
+fn wrong(pointer: &str, found: &Value, expected: &str) -> Failure {
+    let field = pointer.trim_start_matches('/').replace('/', ".");
+    Failure::bad_request(format!("{field}: found {found}, expected {expected}"))
 }

@@ -50,7 +50,7 @@ fn patched(call: &Call, current: &Value, body: &[u8]) -> Result<Value, Failure> 
 
 fn replicas(kind: &Kind, name: &str, scale: &Value) -> Result<u64, Failure> {
     let found = scale["spec"].get("replicas").unwrap_or(&Value::Null);
-    let number = if found.is_null() { Some(0) } else { found.as_u64() };
+    let number = found.as_u64();
     number.filter(|number| *number <= i32::MAX.unsigned_abs().into()).ok_or_else(|| {
         let problem = Invalid {
             field: "spec.replicas".to_owned(),

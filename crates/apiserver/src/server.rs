@@ -14,7 +14,7 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, IF_NONE_MATCH, USE
 use http::request::Parts;
 use http::{HeaderMap, Method};
 use serde_json::json;
-use tombolo_identity::{Permit, Subject, TokenHash, Verb, access};
+use tombolo_identity::{Permit, Subject, TokenHash, Verb, Via, access};
 use tombolo_store::Store;
 
 use crate::accept::{self, Representation};
@@ -111,8 +111,14 @@ impl Api {
             let content_type = content_type(&parts.headers);
             return review::answer(self, &target, &subject, verb, content_type, &body);
         }
-        let kinds = self.registry.now();
-        let served = kinds
+        // A body may take its time; only then is the kind looked up, as it is by now.
+        let body = match verb.reads() {
+            true => Bytes::new(),
+            false => read_body(body).await?,
+        };
+        let served = self
+            .registry
+            .now()
             .find(&target.group, &target.version, &target.resource)
             .ok_or_else(Failure::no_such_path)?
             .clone();
@@ -166,17 +172,8 @@ impl Api {
 }
 
 impl Call {
-    async fn answer(
-        self,
-        permit: Permit,
-        verb: Verb,
-        body: axum::body::Body,
-    ) -> Result<Response, Failure> {
+    async fn answer(self, permit: Permit, verb: Verb, body: Bytes) -> Result<Response, Failure> {
         self.check_scope()?;
-        let body = match verb {
-            Verb::Get | Verb::List | Verb::Watch => Bytes::new(),
-            _ => read_body(body).await?,
-        };
         let subresource = self.target.subresource.as_deref();
         let answer = match (subresource, verb) {
             (_, Verb::Watch) => return watch::answer(self, &permit),
@@ -216,6 +213,21 @@ impl Call {
             (Scope::Namespaced, Some(_), _) => true,
         };
         if known && fits { Ok(()) } else { Err(Failure::no_such_path()) }
+    }
+
+    /// Whether whoever asked may still watch: a token may have been revoked or have expired. The
+    /// kind may be gone as well.
+    pub(crate) fn still_allowed(&self) -> Result<(), Failure> {
+        let subject = match bearer(&self.headers) {
+            Some(token) if self.subject.via == Via::Token => {
+                authenticate::by_token(&self.api, token)?
+            }
+            _ => self.subject.clone(),
+        };
+        authorize(&subject, Verb::Watch, resource_of(&self.target))?;
+        let Target { group, version, resource, .. } = &self.target;
+        let kinds = self.api.registry.now();
+        kinds.find(group, version, resource).map(|_| ()).ok_or_else(Failure::no_such_path)
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -342,6 +354,7 @@ pub(crate) fn peer(parts: &Parts) -> Option<&Peer> {
     parts.extensions.get::<Peer>()
 }
 
-pub(crate) fn bearer(parts: &Parts) -> Option<&str> {
-    parts.headers.get(AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ").map(str::trim)
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }

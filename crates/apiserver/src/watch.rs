@@ -2,6 +2,7 @@
 //! and without a duplicate. A watcher holds nothing but its place in the history that all share;
 //! one that falls behind the history is told to list again.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -29,6 +30,8 @@ const LIFE_DEFAULT: Duration = Duration::from_secs(45 * 60);
 const LIFE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// How often a quiet watch says how far it has come.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// How long a watch outlives the right to it at most.
+const CHECK_EVERY: Duration = Duration::from_secs(5);
 /// What one watcher may hold that was not sent yet; a frozen one costs this and no more.
 const CHUNK_BYTES_MAX: usize = 256 * 1024;
 
@@ -42,7 +45,7 @@ enum Start {
 
 pub(crate) fn answer(call: Call, _permit: &Permit) -> Result<Response, Failure> {
     let selection = Selection::new(&call.served.kind, &call.target, &call.query)?;
-    let shape = call.representation(accept::OF_A_LIST)?;
+    let shape = call.representation(accept::OF_A_WATCH)?;
     let include = included(&call)?;
     let mut pending = Vec::new();
     let start = start(&call)?;
@@ -61,7 +64,8 @@ pub(crate) fn answer(call: Call, _permit: &Permit) -> Result<Response, Failure> 
     };
     let watch =
         call.api.store.watch(&selection.prefix, revision).map_err(|error| error.to_string());
-    let life = call.query.timeout_seconds.map_or(LIFE_DEFAULT, Duration::from_secs).min(LIFE_MAX);
+    let asked = call.query.timeout_seconds.filter(|seconds| *seconds > 0);
+    let life = asked.map_or(LIFE_DEFAULT, Duration::from_secs).min(LIFE_MAX);
     let now = Instant::now();
     let announce = call.query.send_initial_events == Some(true);
     let state = Stream {
@@ -72,10 +76,13 @@ pub(crate) fn answer(call: Call, _permit: &Permit) -> Result<Response, Failure> 
         headings: Headings::Shown,
         pending,
         announce,
+        events: VecDeque::new(),
         revision,
+        reached: revision,
         watch,
         ends: now + life,
         bookmark_at: now + BOOKMARK_EVERY,
+        check_at: now + CHECK_EVERY,
         done: false,
     };
     let lines = stream::unfold(state, |mut state| async move {
@@ -110,11 +117,18 @@ struct Stream {
     pending: Vec<std::sync::Arc<Object>>,
     /// Whether the end of the beginning has still to be announced.
     announce: bool,
+    /// Changes that were taken from the history and not sent yet. They are shared with it.
+    events: VecDeque<Event>,
+    /// Up to here everything was sent.
     revision: u64,
+    /// Up to here everything was taken from the history.
+    reached: u64,
     /// The history, or why it cannot be had.
     watch: Result<Watch, String>,
     ends: Instant,
     bookmark_at: Instant,
+    /// When to look again whether the watcher may still watch.
+    check_at: Instant,
     done: bool,
 }
 
@@ -136,13 +150,32 @@ impl Stream {
             self.bookmark(&mut lines, json!({"k8s.io/initial-events-end": "true"}));
             return Some(lines.freeze());
         }
-        while !self.done {
+        loop {
+            self.drain(&mut lines);
+            if !lines.is_empty() {
+                return Some(lines.freeze());
+            }
+            if self.done {
+                return None;
+            }
             self.wait(&mut lines).await;
             if !lines.is_empty() {
                 return Some(lines.freeze());
             }
         }
-        None
+    }
+
+    /// Writes as many of the changes at hand as one chunk holds.
+    fn drain(&mut self, lines: &mut BytesMut) {
+        while lines.len() < CHUNK_BYTES_MAX
+            && let Some(event) = self.events.pop_front()
+        {
+            self.revision = event.revision();
+            self.event(lines, &event);
+        }
+        if self.events.is_empty() {
+            self.revision = self.reached;
+        }
     }
 
     async fn wait(&mut self, lines: &mut BytesMut) {
@@ -156,10 +189,8 @@ impl Stream {
         tokio::select! {
             batch = watch.next() => match batch {
                 Ok(batch) => {
-                    self.revision = batch.revision;
-                    for event in &batch.events {
-                        self.event(lines, event);
-                    }
+                    self.reached = batch.revision;
+                    self.events.extend(batch.events);
                 }
                 Err(error) => self.end_with(lines, &Failure::expired(error.to_string())),
             },
@@ -167,6 +198,12 @@ impl Stream {
                 self.bookmark_at = Instant::now() + BOOKMARK_EVERY;
                 if self.call.query.bookmarks {
                     self.bookmark(lines, json!({}));
+                }
+            }
+            () = tokio::time::sleep_until(self.check_at) => {
+                self.check_at = Instant::now() + CHECK_EVERY;
+                if let Err(failure) = self.call.still_allowed() {
+                    self.end_with(lines, &failure);
                 }
             }
             () = tokio::time::sleep_until(self.ends) => {

@@ -58,7 +58,7 @@ pub(crate) async fn update(call: &Call, _permit: &Permit, body: &[u8]) -> Result
     let kind = &call.served.kind;
     for _ in 0..ATTEMPTS_MAX {
         let stored = call.live()?;
-        let live = encode::parse(&stored);
+        let live = encode::parse_in_version(kind, &stored);
         let revision = body.value["metadata"]["resourceVersion"].as_str().unwrap_or_default();
         if revision.is_empty() && !kind.group.is_empty() && !kind.group.ends_with(".k8s.io") {
             let problem = Invalid {
@@ -87,7 +87,7 @@ pub(crate) async fn patch(call: &Call, _permit: &Permit, body: &[u8]) -> Result<
     }
     for _ in 0..ATTEMPTS_MAX {
         let stored = call.live()?;
-        let live = encode::parse(&stored);
+        let live = encode::parse_in_version(kind, &stored);
         let (patched, doubled) = patched(call, &live, body)?;
         // A patch that names a revision means that one; otherwise the latest will do.
         let named = text(&patched, "resourceVersion") != text(&live, "resourceVersion");
@@ -116,7 +116,7 @@ async fn apply(call: &Call, body: &[u8]) -> Result<Answer, Failure> {
     let manager = call.written_by(&manager, &api_version);
     for _ in 0..ATTEMPTS_MAX {
         let stored = call.api.store.get(&call.key());
-        let live = stored.as_deref().map(encode::parse);
+        let live = stored.as_deref().map(|stored| encode::parse_in_version(kind, stored));
         if live.is_none() && call.part() == Part::Status {
             return Err(Failure::not_found(kind, call.name()));
         }
@@ -149,12 +149,15 @@ fn prepare_applied(call: &Call, applied: &mut Value) -> Result<(), Failure> {
         Part::Main if call.served.kind.status_subresource => {
             root.remove("status");
         }
-        Part::Main => (),
+        Part::Main | Part::Finalize => (),
         Part::Status => {
             root.retain(|key, _| {
                 matches!(key.as_str(), "apiVersion" | "kind" | "metadata" | "status")
             });
         }
+    }
+    if applied.get("metadata").is_some_and(|metadata| !metadata.is_object()) {
+        return Err(Failure::bad_request("metadata: expected an object"));
     }
     let metadata = object::metadata_mut(applied);
     if call.part() == Part::Status {
@@ -254,6 +257,7 @@ impl Call {
     fn part(&self) -> Part {
         match self.target.subresource.as_deref() {
             Some("status") => Part::Status,
+            Some("finalize") => Part::Finalize,
             _ => Part::Main,
         }
     }
@@ -314,6 +318,7 @@ impl Call {
     fn born(&self, body: Value) -> Result<Value, Failure> {
         let kind = &self.served.kind;
         self.check_namespace()?;
+        self.check_definition()?;
         let uid = uuid::Uuid::new_v4().to_string();
         // The end of the uid is random enough for a name that is tried again when it is taken.
         let suffix = &uid[uid.len() - 5..];
@@ -338,6 +343,20 @@ impl Call {
         let cause = json!([{"reason": "NamespaceTerminating", "field": "metadata.namespace",
             "message": format!("namespace {namespace} is being terminated")}]);
         Err(Failure::forbidden(message).about(&self.served.kind, self.name(), Some(cause)))
+    }
+
+    /// Nothing new comes of a kind that is going.
+    fn check_definition(&self) -> Result<(), Failure> {
+        let kind = &self.served.kind;
+        let definition = self.api.store.get(&format!("{CRD_PREFIX}/{}", kind.qualified()));
+        match definition.is_some_and(|stored| object::is_deleting(&encode::parse(&stored))) {
+            true => Err(Failure::new(
+                405,
+                "MethodNotAllowed",
+                format!("no {} can be created: its definition is being deleted", kind.kind),
+            )),
+            false => Ok(()),
+        }
     }
 
     fn admit(
@@ -517,7 +536,7 @@ fn apply_failure(kind: &Kind, name: &str, problem: ApplyError) -> Failure {
 pub(crate) async fn merge(call: &Call, _permit: &Permit, change: &Value) -> Result<Value, Failure> {
     let kind = &call.served.kind;
     let stored = call.live()?;
-    let live = encode::parse(&stored);
+    let live = encode::parse_in_version(kind, &stored);
     let merged = patch::merge_patch(&live, change.to_string().as_bytes()).map_err(patch_failure)?;
     let object = object::update(kind, &live, merged, Part::Main)?;
     match call.replace(&stored, &live, object, Vec::new()).await {

@@ -42,7 +42,17 @@ pub(super) fn prune(
     kept: &FieldSet,
     schema: &Schema,
 ) -> Value {
-    prune_at(object, given_up, kept, Shape::root(schema))
+    let root = Shape::root(schema);
+    let mut pruned = prune_at(object, given_up, kept, root);
+    // Elsewhere a branch goes with what the server filled in below it. The metadata is the
+    // server's own: whoever gives up the last label gives up that and no more.
+    if let (Some(metadata), Some(pruned)) = (object.get("metadata"), pruned.as_object_mut()) {
+        let element = PathElement::field("metadata");
+        let (given_up, kept) = (given_up.below(&element), kept.below(&element));
+        let metadata = prune_at(metadata, given_up, kept, root.field("metadata").0);
+        pruned.insert("metadata".to_owned(), metadata);
+    }
+    pruned
 }
 
 fn check_at(value: &Value, shape: Shape<'_>, path: &str, problems: &mut Vec<Invalid>) {

@@ -149,12 +149,7 @@ impl Graph {
         let mut actions = Vec::new();
         for finalizer in &node.finalizers {
             match finalizer.as_str() {
-                FOREGROUND => actions.extend(self.clear(
-                    key,
-                    FOREGROUND,
-                    self.dependents_of(&node.uid),
-                    "its owner is being deleted",
-                )),
+                FOREGROUND => actions.extend(self.foreground(key, &node.uid)),
                 ORPHAN => actions.extend(self.orphan(key, &node.uid)),
                 CRD_CLEANUP => {
                     let prefix = node.defines.clone().unwrap_or_else(|| "\0".to_owned());
@@ -195,6 +190,21 @@ impl Graph {
         }
         let waiting = |key: &&String| !self.deleting.contains(*key);
         keys.into_iter().filter(waiting).map(|key| self.delete(key, why)).collect()
+    }
+
+    /// A dependent that has another owner loses this one and stays; the others go first.
+    fn foreground(&self, holder: &str, uid: &str) -> Vec<Action> {
+        let dependents = self.dependents_of(uid).into_iter().filter(|key| *key != holder);
+        let (shared, own): (Vec<&String>, Vec<&String>) = dependents.partition(|key| {
+            let others = self.nodes[*key].owners.iter().filter(|owner| *owner != uid);
+            others.into_iter().any(|owner| self.uids.contains(owner))
+        });
+        let disown = |key: &String| Action::Disown { key: key.clone(), owner: uid.to_owned() };
+        let mut actions: Vec<Action> = shared.into_iter().map(disown).collect();
+        if actions.is_empty() || !own.is_empty() {
+            actions.extend(self.clear(holder, FOREGROUND, own, "its owner is being deleted"));
+        }
+        actions
     }
 
     fn orphan(&self, holder: &str, uid: &str) -> Vec<Action> {
@@ -317,6 +327,23 @@ mod tests {
         );
         check(
             &[owner],
+            &expect![[r"
+                release g/t/n/a from foregroundDeletion
+            "]],
+        );
+    }
+
+    #[test]
+    fn a_foreground_delete_leaves_what_somebody_else_owns_too() {
+        let owner = "g/t/n/a uid=1 deleting finalizer=foregroundDeletion";
+        check(
+            &[owner, "g/t/n/b uid=2", "g/t/n/c uid=3 owner=1 owner=2"],
+            &expect![[r"
+                disown g/t/n/c of 1
+            "]],
+        );
+        check(
+            &["g/t/n/a uid=1 owner=1 deleting finalizer=foregroundDeletion"],
             &expect![[r"
                 release g/t/n/a from foregroundDeletion
             "]],

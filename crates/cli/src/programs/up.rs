@@ -65,8 +65,9 @@ async fn serve(args: &UpArgs, data: &Path) -> anyhow::Result<()> {
         .await
         .with_context(|| format!("cannot listen on {}", args.listen))?;
     let address = listener.local_addr()?;
-    let home = open_home(args, data, address)?;
+    // The store first: it is locked while a server runs, whose kubeconfig must not be overwritten.
     let store = Store::open(data, Options::default())?;
+    let home = open_home(args, data, address)?;
     let api = Api::open(store, home.admin)
         .await
         .map_err(|failure| anyhow::anyhow!("cannot prepare the API: {}", failure.message))?;

@@ -1,0 +1,234 @@
+//! What a careless or hostile client must not be able to bring about, asked of the whole API in
+//! process.
+
+use axum::body::Body;
+use http::{Method, Request};
+use serde_json::{Value, json};
+use tombolo_apiserver::{Api, garbage};
+use tombolo_identity::{Subject, Token};
+use tombolo_store::{Options, Store};
+use tower::ServiceExt as _;
+
+struct Server {
+    api: Api,
+    _folder: tempfile::TempDir,
+}
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const MERGE: &str = "application/merge-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
+
+async fn server() -> Server {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = Store::open(folder.path(), Options::default()).expect("a new store");
+    let admin = Token::from_bytes([7; 32]).hash();
+    let api = Api::open(store, admin).await.expect("the first objects are written");
+    tokio::spawn(garbage::run(api.clone()));
+    Server { api, _folder: folder }
+}
+
+impl Server {
+    async fn send(&self, request: Request<Body>) -> (u16, Value) {
+        let answer = self.api.router().oneshot(request).await.expect("an answer");
+        let code = answer.status().as_u16();
+        let bytes = axum::body::to_bytes(answer.into_body(), 1 << 24).await.expect("a body");
+        (code, serde_json::from_slice(&bytes).unwrap_or_default())
+    }
+
+    async fn ask(&self, method: Method, path: &str, type_: &str, body: Value) -> (u16, Value) {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let mut request = Request::builder().method(method).uri(path).header("content-type", type_);
+        request = request.extension(Subject::first_admin());
+        self.send(request.body(Body::from(body)).expect("a request")).await
+    }
+
+    async fn get(&self, path: &str) -> (u16, Value) {
+        self.ask(Method::GET, path, "", Value::Null).await
+    }
+
+    async fn post(&self, path: &str, body: Value) -> (u16, Value) {
+        self.ask(Method::POST, path, "application/json", body).await
+    }
+
+    async fn delete(&self, path: &str, options: Value) -> (u16, Value) {
+        self.ask(Method::DELETE, path, "application/json", options).await
+    }
+
+    async fn apply(&self, path: &str, body: Value) -> (u16, Value) {
+        self.ask(Method::PATCH, &format!("{path}?fieldManager=me"), APPLY, body).await
+    }
+}
+
+fn map(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"x": "1"}})
+}
+
+#[tokio::test]
+async fn an_apply_that_drops_a_label_leaves_the_rest_of_the_metadata_alone() {
+    let server = server().await;
+    let path = format!("{MAPS}/a");
+    let mut labelled = map("a");
+    labelled["metadata"]["labels"] = json!({"l": "1"});
+    labelled["data"]["z"] = json!("1");
+    server.apply(&path, labelled).await;
+    let held = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+    server.ask(Method::PATCH, &path, MERGE, held).await;
+
+    let (code, applied) = server.apply(&path, map("a")).await;
+    assert_eq!(code, 200, "{applied}");
+    assert_eq!(applied["metadata"].get("labels"), None);
+    assert_eq!(applied["metadata"]["finalizers"], json!(["example.com/hold"]));
+    assert_eq!(applied["data"], json!({"x": "1"}), "the field that is applied no more is gone");
+    let entries = applied["metadata"]["managedFields"].as_array().expect("owners").len();
+    assert_eq!(entries, 2, "both writers are still known");
+}
+
+#[tokio::test]
+async fn a_core_kind_cannot_be_defined_anew() {
+    let server = server().await;
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "leases.coordination.k8s.io",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, x"}},
+        "spec": {"group": "coordination.k8s.io", "scope": "Namespaced",
+            "names": {"plural": "leases", "kind": "Lease"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}}}]},
+    });
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let (code, answer) = server.post(path, definition).await;
+    assert_eq!(code, 422, "{answer}");
+    assert_eq!(server.get("/apis/coordination.k8s.io/v1/leases").await.0, 200);
+}
+
+fn gadgets(versions: &[&str]) -> Value {
+    let last = versions.last().copied();
+    let versions: Vec<Value> = versions
+        .iter()
+        .map(|name| {
+            json!({"name": name, "served": true, "storage": Some(*name) == last,
+                "subresources": {"scale": {"specReplicasPath": ".spec.size",
+                    "statusReplicasPath": ".status.size"}},
+                "schema": {"openAPIV3Schema": {"type": "object",
+                    "x-kubernetes-preserve-unknown-fields": true}}})
+        })
+        .collect();
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "gadgets.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "gadgets", "kind": "Gadget"}, "versions": versions},
+    })
+}
+
+const DEFINITION: &str =
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gadgets.example.com";
+
+#[tokio::test]
+async fn an_object_of_an_older_version_can_be_patched_in_the_new_one() {
+    let server = server().await;
+    server.apply(DEFINITION, gadgets(&["v1"])).await;
+    let gadget = json!({"apiVersion": "example.com/v1", "kind": "Gadget",
+        "metadata": {"name": "g"}, "spec": {"size": 3}});
+    let old = "/apis/example.com/v1/namespaces/default/gadgets";
+    assert_eq!(server.post(old, gadget).await.0, 201);
+    let (code, answer) = server.apply(DEFINITION, gadgets(&["v1", "v2"])).await;
+    assert_eq!(code, 200, "{answer}");
+    let new = "/apis/example.com/v2/namespaces/default/gadgets/g";
+    let labels = json!({"metadata": {"labels": {"a": "b"}}});
+    let (code, patched) = server.ask(Method::PATCH, new, MERGE, labels).await;
+    assert_eq!((code, &patched["apiVersion"]), (200, &json!("example.com/v2")), "{patched}");
+}
+
+#[tokio::test]
+async fn a_scale_that_makes_no_sense_changes_nothing() {
+    let server = server().await;
+    server.apply(DEFINITION, gadgets(&["v1"])).await;
+    let gadget = json!({"apiVersion": "example.com/v1", "kind": "Gadget",
+        "metadata": {"name": "g"}, "spec": {"size": 3}});
+    let path = "/apis/example.com/v1/namespaces/default/gadgets";
+    server.post(path, gadget).await;
+    let scale = format!("{path}/g/scale");
+    for nonsense in [json!(5), json!([]), json!({}), json!({"spec": "x"})] {
+        let answer = server.ask(Method::PUT, &scale, "application/json", nonsense).await;
+        assert_eq!(answer.0, 422, "{}", answer.1);
+    }
+    assert_eq!(server.get(&scale).await.1["spec"]["replicas"], 3);
+}
+
+#[tokio::test]
+async fn a_delete_whose_wishes_are_not_understood_deletes_nothing() {
+    let server = server().await;
+    server.post(MAPS, map("a")).await;
+    let path = format!("{MAPS}/a");
+    for options in [
+        json!({"dryRun": "All"}),
+        json!({"dryRun": ["some"]}),
+        json!({"propagationPolicy": 5}),
+        json!({"preconditions": "x"}),
+        json!({"preconditions": {"uid": 5}}),
+        json!({"orphanDependents": "yes"}),
+    ] {
+        let (code, answer) = server.delete(&path, options).await;
+        assert_eq!(code, 400, "{answer}");
+    }
+    assert_eq!(server.get(&path).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_namespace_does_not_go_with_things_in_it() {
+    let server = server().await;
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}});
+    server.post("/api/v1/namespaces", namespace).await;
+    let mut held = map("a");
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    server.post("/api/v1/namespaces/n/configmaps", held).await;
+    server.delete("/api/v1/namespaces/n", Value::Null).await;
+    let free = json!({"spec": {"finalizers": null}});
+    server.ask(Method::PATCH, "/api/v1/namespaces/n", MERGE, free).await;
+    let (code, namespace) = server.get("/api/v1/namespaces/n").await;
+    assert_eq!((code, &namespace["status"]["phase"]), (200, &json!("Terminating")));
+    for name in ["default", "tombolo-system"] {
+        let path = format!("/api/v1/namespaces/{name}");
+        assert_eq!(server.delete(&path, Value::Null).await.0, 403, "{name} is always there");
+    }
+}
+
+#[tokio::test]
+async fn nothing_new_comes_of_a_kind_that_is_going() {
+    let server = server().await;
+    server.apply(DEFINITION, gadgets(&["v1"])).await;
+    let mut gadget = json!({"apiVersion": "example.com/v1", "kind": "Gadget",
+        "metadata": {"name": "g", "finalizers": ["example.com/hold"]}});
+    let path = "/apis/example.com/v1/namespaces/default/gadgets";
+    server.post(path, gadget.clone()).await;
+    server.delete(DEFINITION, Value::Null).await;
+    gadget["metadata"]["name"] = json!("h");
+    assert_eq!(server.post(path, gadget).await.0, 405);
+}
+
+#[tokio::test]
+async fn nobody_acts_as_somebody_else() {
+    let server = server().await;
+    let token = Token::from_bytes([7; 32]).reveal();
+    let request = |impersonate: Option<&str>| {
+        let mut request = Request::get(MAPS).header("authorization", format!("bearer {token}"));
+        if let Some(user) = impersonate {
+            request = request.header("impersonate-user", user);
+        }
+        request.body(Body::empty()).expect("a request")
+    };
+    assert_eq!(server.send(request(None)).await.0, 200);
+    assert_eq!(server.send(request(Some("nobody"))).await.0, 403);
+}
+
+#[tokio::test]
+async fn a_watch_of_metadata_is_asked_for_in_the_words_of_an_object() {
+    let server = server().await;
+    let accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    let request = Request::get(format!("{MAPS}?watch=1&timeoutSeconds=1"))
+        .header("accept", accept)
+        .extension(Subject::first_admin())
+        .body(Body::empty());
+    assert_eq!(server.send(request.expect("a request")).await.0, 200);
+}
