@@ -186,20 +186,9 @@ impl Stream {
                 return self.end_with(lines, &Failure::expired(problem));
             }
         };
+        // Timers first: a stream that is never quiet must not put them off.
         tokio::select! {
-            batch = watch.next() => match batch {
-                Ok(batch) => {
-                    self.reached = batch.revision;
-                    self.events.extend(batch.events);
-                }
-                Err(error) => self.end_with(lines, &Failure::expired(error.to_string())),
-            },
-            () = tokio::time::sleep_until(self.bookmark_at) => {
-                self.bookmark_at = Instant::now() + BOOKMARK_EVERY;
-                if self.call.query.bookmarks {
-                    self.bookmark(lines, json!({}));
-                }
-            }
+            biased;
             () = tokio::time::sleep_until(self.check_at) => {
                 self.check_at = Instant::now() + CHECK_EVERY;
                 if let Err(failure) = self.call.still_allowed() {
@@ -212,6 +201,19 @@ impl Stream {
                     self.bookmark(lines, json!({}));
                 }
             }
+            () = tokio::time::sleep_until(self.bookmark_at) => {
+                self.bookmark_at = Instant::now() + BOOKMARK_EVERY;
+                if self.call.query.bookmarks {
+                    self.bookmark(lines, json!({}));
+                }
+            }
+            batch = watch.next() => match batch {
+                Ok(batch) => {
+                    self.reached = batch.revision;
+                    self.events.extend(batch.events);
+                }
+                Err(error) => self.end_with(lines, &Failure::expired(error.to_string())),
+            },
         }
     }
 

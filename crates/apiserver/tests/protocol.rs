@@ -2,10 +2,11 @@
 //! process.
 
 use axum::body::Body;
+use futures::StreamExt as _;
 use http::{Method, Request};
 use serde_json::{Value, json};
 use tombolo_apiserver::{Api, garbage};
-use tombolo_identity::{Subject, Token};
+use tombolo_identity::{AccessToken, Role, Subject, Token, token};
 use tombolo_store::{Options, Store};
 use tower::ServiceExt as _;
 
@@ -220,6 +221,54 @@ async fn nobody_acts_as_somebody_else() {
     };
     assert_eq!(server.send(request(None)).await.0, 200);
     assert_eq!(server.send(request(Some("nobody"))).await.0, 403);
+}
+
+/// An access token as `tombolo token create` stores it.
+fn access_token(token: &Token) -> Value {
+    let record = AccessToken::new(token, "bob", Role::Guest, None, None).expect("a record");
+    json!({"apiVersion": "v1", "kind": "Secret", "type": token::ACCESS_TOKEN_TYPE,
+        "metadata": {"name": token.hash().secret_name()}, "data": record.to_data()})
+}
+
+/// The clock stands still and jumps to the next timer, so that nothing is waited for.
+#[tokio::test(start_paused = true)]
+async fn a_watch_ends_when_the_token_behind_it_is_revoked() {
+    let server = server().await;
+    let token = Token::from_bytes([9; 32]);
+    let secrets = format!("/api/v1/namespaces/{}/secrets", token::SYSTEM_NAMESPACE);
+    assert_eq!(server.post(&secrets, access_token(&token)).await.0, 201);
+    let request = Request::get(format!("{MAPS}?watch=1"))
+        .header("authorization", format!("Bearer {}", token.reveal()))
+        .body(Body::empty());
+    let answer = server.api.router().oneshot(request.expect("a request")).await.expect("an answer");
+    assert_eq!(answer.status().as_u16(), 200);
+    let revoked = format!("{secrets}/{}", token.hash().secret_name());
+    assert_eq!(server.delete(&revoked, Value::Null).await.0, 200);
+    let stream = axum::body::to_bytes(answer.into_body(), 1 << 20).await.expect("it ends");
+    let last: Value = serde_json::from_slice(&stream).expect("one line");
+    assert_eq!((&last["type"], &last["object"]["code"]), (&json!("ERROR"), &json!(401)));
+}
+
+#[tokio::test]
+async fn a_watcher_is_given_large_objects_one_at_a_time() {
+    let server = server().await;
+    server.post(MAPS, map("large")).await;
+    let start = server.get(MAPS).await.1["metadata"]["resourceVersion"].clone();
+    let path = format!("{MAPS}/large");
+    for index in 0..8 {
+        let body = json!({"data": {"x": format!("{index}{}", "x".repeat(700_000))}});
+        assert_eq!(server.ask(Method::PATCH, &path, MERGE, body).await.0, 200);
+    }
+    let start = start.as_str().expect("a revision");
+    let request = Request::get(format!("{MAPS}?watch=1&resourceVersion={start}"))
+        .extension(Subject::first_admin())
+        .body(Body::empty());
+    let answer = server.api.router().oneshot(request.expect("a request")).await.expect("an answer");
+    let mut chunks = answer.into_body().into_data_stream();
+    for _ in 0..8 {
+        let chunk = chunks.next().await.expect("a chunk").expect("of bytes");
+        assert!(chunk.len() < 1_000_000, "{} bytes at once", chunk.len());
+    }
 }
 
 #[tokio::test]
