@@ -107,18 +107,20 @@ fn open_home(args: &UpArgs, data: &Path, address: SocketAddr) -> anyhow::Result<
     Ok(home)
 }
 
+/// Commands as they can be typed here: it may not be on the path.
 fn welcome(home: &Home) -> String {
     let kubeconfig = home.kubeconfig();
     format!(
         "Tombolo is ready at {}\n\n\
          Try next, in another terminal:\n\
          \x20 export TOMBOLO_KUBECONFIG={path}\n\
-         \x20 tombolo apply -f examples/\n\
-         \x20 tombolo get apps,sites,nodes\n\
+         \x20 {tombolo} apply -f examples/\n\
+         \x20 {tombolo} get apps,sites,nodes\n\
          \x20 kubectl --kubeconfig {path} get sites,nodes,apps -A\n\
-         \x20 tombolo explain app.spec.components\n\n\
+         \x20 {tombolo} explain app.spec.components\n\n\
          Ctrl-C stops it; everything stays in {data}.",
         home.url,
+        tombolo = std::env::args().next().unwrap_or_else(|| "tombolo".to_owned()),
         path = kubeconfig.display(),
         data = home.folder.display(),
     )
