@@ -11,12 +11,13 @@ export TOMBOLO_TEST_PYTHON="$cache/venv/bin/python"
 
 TOMBOLO_SKIPS=$(mktemp)
 export TOMBOLO_SKIPS
-trap 'rm -f "$TOMBOLO_SKIPS"' EXIT
+log=$(mktemp)
+trap 'rm -f "$TOMBOLO_SKIPS" "$log"' EXIT
 
 scripts/install-test-tools.sh
 
 status=0
-cargo run --quiet --locked --package xtask -- ci || status=$?
+cargo run --quiet --locked --package xtask -- ci 2>&1 | tee "$log" || status=$?
 
 echo
 if [ -s "$TOMBOLO_SKIPS" ]; then
@@ -25,4 +26,9 @@ if [ -s "$TOMBOLO_SKIPS" ]; then
 else
   echo "Nothing was skipped."
 fi
+
+# The sum of what cargo test says of each of its programs.
+awk -v skipped="$(sort -u "$TOMBOLO_SKIPS" | wc -l)" '
+  /^test result:/ { passed += $4; failed += $6 }
+  END { printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped }' "$log"
 exit "$status"
