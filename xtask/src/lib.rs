@@ -6,7 +6,9 @@ pub mod tidy;
 
 use std::path::{Path, PathBuf};
 
-/// The folder of the workspace.
+/// The folder of the workspace. Asked when it runs: a target folder that several checkouts share
+/// may hold a binary that was built in another one.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("xtask lies in the root")
+    let folder = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo runs this");
+    Path::new(&folder).join("..").canonicalize().expect("xtask lies in the root")
 }
