@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use tombolo_model::names;
 
 use crate::kinds::Kind;
 use crate::object::{self, text};
@@ -99,14 +100,13 @@ fn unevaluated_rules(definition: &Value) -> Option<String> {
 
 /// Annotations may hold whole manifests, but not be a place to store files.
 const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
-const LABEL_VALUE_CHARACTERS_MAX: usize = 63;
 
 fn metadata_problems(object: &Value) -> Vec<Invalid> {
     let mut problems = Vec::new();
     let metadata = &object["metadata"];
     for (key, value) in metadata["labels"].as_object().into_iter().flatten() {
         let value = value.as_str().unwrap_or_default();
-        if let Some(message) = label_key_problem(key).or_else(|| label_value_problem(value)) {
+        if let Err(message) = names::qualified(key).and_then(|()| names::label_value(value)) {
             let field = format!("metadata.labels[{key}]");
             problems.push(Invalid { field, problem: Problem::Invalid, message });
         }
@@ -125,36 +125,4 @@ fn metadata_problems(object: &Value) -> Vec<Invalid> {
         });
     }
     problems
-}
-
-fn label_key_problem(key: &str) -> Option<String> {
-    let (prefix, name) = match key.rsplit_once('/') {
-        Some((prefix, name)) => (Some(prefix), name),
-        None => (None, key),
-    };
-    let fine = prefix.is_none_or(object::is_dns_subdomain)
-        && !name.is_empty()
-        && label_value_problem(name).is_none();
-    (!fine).then(|| {
-        format!(
-            "the key {key:?} is not a name of at most 63 letters, digits, '-', '_' and '.', with \
-             or without a domain before a slash"
-        )
-    })
-}
-
-fn label_value_problem(value: &str) -> Option<String> {
-    let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    let edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
-    let bytes = value.as_bytes();
-    let fine = bytes.len() <= LABEL_VALUE_CHARACTERS_MAX
-        && bytes.iter().all(|byte| inner(*byte))
-        && edge(bytes.first())
-        && edge(bytes.last());
-    (!fine).then(|| {
-        format!(
-            "found {value:?}; a value has at most 63 letters, digits, '-', '_' and '.', and \
-             begins and ends with a letter or digit"
-        )
-    })
 }

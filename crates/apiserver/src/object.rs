@@ -2,6 +2,7 @@
 //! what lives now to what shall be written. Called by [`crate::write`] and [`crate::remove`].
 
 use serde_json::{Map, Value, json};
+use tombolo_model::names;
 
 use crate::kinds::{Kind, Scope};
 use crate::request::Propagation;
@@ -403,37 +404,17 @@ fn change_problems(kind: &Kind, live: &Value, object: &Value) -> Vec<Invalid> {
     problems
 }
 
-/// The longest name that a label value or a file name can still carry.
-const NAME_CHARACTERS_MAX: usize = 253;
-
 fn name_problems(kind: &Kind, object: &Value) -> Vec<Invalid> {
     let name = text(object, "name");
-    let message = if name.is_empty() {
-        "name or generateName is required".to_owned()
-    } else if kind.is("", "Namespace") && (name.contains('.') || name.len() > 63) {
-        format!("found {name:?}; the name of a namespace has at most 63 of a-z, 0-9 and '-'")
-    } else if !is_dns_subdomain(name) {
-        format!(
-            "found {name:?}; a name has at most {NAME_CHARACTERS_MAX} of a-z, 0-9, '-' and '.', \
-             and begins and ends with a letter or digit"
-        )
-    } else {
-        return Vec::new();
-    };
-    let problem = if name.is_empty() { Problem::Required } else { Problem::Invalid };
-    vec![Invalid { field: "metadata.name".to_owned(), problem, message }]
-}
-
-pub fn is_dns_subdomain(name: &str) -> bool {
-    let part_ok = |part: &str| {
-        let edge_ok = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-        edge_ok(part.as_bytes().first())
-            && edge_ok(part.as_bytes().last())
-            && part
-                .bytes()
-                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
-    };
-    name.len() <= NAME_CHARACTERS_MAX && name.split('.').all(part_ok)
+    if name.is_empty() {
+        let message = "name or generateName is required";
+        return vec![Invalid::new("metadata.name", Problem::Required, message)];
+    }
+    // A namespace becomes part of host names.
+    let check = if kind.is("", "Namespace") { names::label } else { names::subdomain };
+    let problem = check(name).err();
+    let invalid = |message| Invalid::new("metadata.name", Problem::Invalid, message);
+    problem.map(invalid).into_iter().collect()
 }
 
 /// A text of the metadata; empty if it is not there.

@@ -103,8 +103,8 @@ fn a_body_that_is_not_such_an_object_is_refused_with_a_sentence() {
         body(&json!({"name": "Web_1"})),
         Some("ns"),
         422,
-        "Thing \"Web_1\" is invalid: metadata.name: found \"Web_1\"; a name has at most 253 of \
-         a-z, 0-9, '-' and '.', and begins and ends with a letter or digit",
+        "Thing \"Web_1\" is invalid: metadata.name: \"Web_1\" is not a name: lower-case letters, \
+         digits, '-' and '.', a letter or digit at both ends; \"web-1\" would do",
     );
 }
 
