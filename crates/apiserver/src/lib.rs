@@ -17,6 +17,7 @@ pub mod decode;
 pub mod discovery;
 pub mod encode;
 pub mod garbage;
+pub mod guard;
 pub mod jsonpath;
 pub mod kinds;
 pub mod object;

@@ -305,7 +305,7 @@ pub(crate) fn authorize(
 }
 
 /// A certificate that was shown and names nobody is worth a word of its own.
-fn explain_refusal(failure: Failure, parts: &Parts) -> Failure {
+pub(crate) fn explain_refusal(failure: Failure, parts: &Parts) -> Failure {
     match peer(parts).and_then(|peer| peer.refusal.as_deref()) {
         Some(refusal) if failure.code == 401 => {
             Failure::unauthorized(format!("{} ({refusal})", failure.message))

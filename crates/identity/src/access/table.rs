@@ -66,6 +66,9 @@ pub enum Class {
     Health,
     Discovery,
     Administration,
+    /// The REST APIs of other projects. Behind them a caller does with resources what the rows on
+    /// those allow.
+    Facades,
     OtherPaths,
 }
 
@@ -113,6 +116,13 @@ pub const RULES: &[Rule] = &[
         roles: &[Guest, User, Manager, Agent, System],
         verbs: &[Verb::Create],
         classes: &[OwnReviews],
+        place: Place::Anywhere,
+    },
+    // A facade has no rights of its own: it acts as whoever calls it.
+    Rule {
+        roles: &[Guest, User, Manager],
+        verbs: &[Verb::Get, Verb::Create, Verb::Update, Verb::Patch, Verb::Delete],
+        classes: &[Facades],
         place: Place::Anywhere,
     },
     // Everything may be read except what opens doors: Secrets and JoinTokens.
@@ -199,7 +209,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         roles: &[Admin],
         verbs: EVERYTHING,
-        classes: &[Health, Discovery, Administration, OtherPaths],
+        classes: &[Health, Discovery, Administration, Facades, OtherPaths],
         place: Place::Anywhere,
     },
 ];
@@ -236,6 +246,9 @@ const PATHS: &[(&str, Class)] = &[
     ("/livez", Health),
     ("/readyz", Health),
     ("/version", Health),
+    ("/api/v3/healthcheck", Health),
+    ("/api/v3", Facades),
+    ("/matchmake", Facades),
     ("/api", Discovery),
     ("/apis", Discovery),
     ("/openapi", Discovery),
@@ -272,6 +285,7 @@ impl Class {
         Health,
         Discovery,
         Administration,
+        Facades,
         OtherPaths,
     ];
 
@@ -311,6 +325,7 @@ impl Class {
             Health => "health and version",
             Discovery => "discovery and OpenAPI",
             Administration => "backup, restore, audit",
+            Facades => "facades (then as the rows on resources say)",
             OtherPaths => "any other path",
         }
     }
@@ -356,6 +371,7 @@ impl Class {
             Administration => {
                 Members::Paths(&["/tombolo/backup", "/tombolo/restore", "/tombolo/audit"])
             }
+            Facades => Members::Paths(&["/api/v3/*", "/matchmake"]),
             OtherPaths => Members::Paths(&["*"]),
         }
     }

@@ -1,0 +1,57 @@
+//! Routes beside the Kubernetes protocol: facades and the console. They go through the same door
+//! as every other request, and their handlers act with the rights of whoever asks. Called by the
+//! programs that put the router together; start at [`Api::guarded`].
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use tombolo_identity::{Subject, Verb, access};
+
+use crate::authenticate;
+use crate::request::parse_path;
+use crate::server::{Api, authorize, explain_refusal, read_body};
+use crate::status::Failure;
+
+/// Who asks, and a client that may do what they may and no more. Handlers of guarded routes find
+/// it among the request's extensions; they have no other way to a resource.
+#[derive(Clone)]
+pub struct Caller {
+    pub subject: Subject,
+    pub client: kube::Client,
+}
+
+impl std::fmt::Debug for Caller {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Caller").field("subject", &self.subject).finish_non_exhaustive()
+    }
+}
+
+impl Api {
+    /// `routes`, reached only by those whom the table of rights lets to the path, with a [`Caller`]
+    /// and a body that has arrived whole, in time and within bounds.
+    pub fn guarded(&self, routes: Router) -> Router {
+        routes.route_layer(from_fn_with_state(self.clone(), guard))
+    }
+}
+
+async fn guard(State(api): State<Api>, request: Request, next: Next) -> Response {
+    match admit(&api, request).await {
+        Ok((request, _room)) => next.run(request).await,
+        Err(failure) => failure.into_response(),
+    }
+}
+
+async fn admit(api: &Api, request: Request) -> Result<(Request, impl Sized), Failure> {
+    let (mut parts, body) = request.into_parts();
+    let subject = authenticate::subject(api, &parts)?;
+    let verb = Verb::of_method(parts.method.as_str());
+    authorize(&subject, verb, access::Target::Path(parts.uri.path()))
+        .map_err(|failure| explain_refusal(failure, &parts))?;
+    let room = api.traffic.enter(&subject, &parse_path(parts.uri.path()))?;
+    let body = read_body(body).await?;
+    let client = api.client(subject.clone());
+    parts.extensions.insert(Caller { subject, client });
+    Ok((Request::from_parts(parts, Body::from(body)), room))
+}
