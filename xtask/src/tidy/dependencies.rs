@@ -14,6 +14,7 @@ use super::tree::Tree;
 /// Every crate of the workspace has a row; a new one gets its row with its first commit.
 const TIERS: &[(&str, u8)] = &[
     ("tombolo-model", 0),
+    ("tombolo-placement", 1),
     ("tombolo-plan", 1),
     ("tombolo-store", 2),
     ("tombolo-apiserver", 2),

@@ -1,0 +1,157 @@
+//! The placement problem as plain numbers: what the needs and wishes of applications have become
+//! before [`select`](crate::select()) chooses. Written as JSON by [`Problem::to_json`], so that
+//! anyone can solve it with another solver and compare. Start reading at [`Problem`].
+//!
+//! Whatever the rest of the crate weighs has been turned into the `value` of a candidate and into
+//! `zone_cost` before; whatever it rejects is no candidate. All numbers are integers, so that two
+//! machines that add them up get the same sum.
+
+mod check;
+mod json;
+
+pub use check::{Invalid, Violation};
+pub use json::ReadError;
+
+/// Choose exactly one candidate for every item of a part, such that all the constraints hold and
+/// Σ value − Σ over edges traffic · `zone_cost` is greatest.
+///
+/// Indices (`u32`) point into the vectors of this struct. The order of the vectors does not matter
+/// to the result: items, nodes, parts, zones and engines are compared by their names, which
+/// therefore must differ. [`Problem::validate`] says in a sentence what is wrong with one that
+/// cannot be solved.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Problem {
+    /// Network locations; every node is in one.
+    pub zones: Vec<String>,
+    pub links: Vec<Link>,
+    /// `[from zone][to zone]`; `None` where there is no way.
+    pub routes: Vec<Vec<Option<Route>>>,
+    /// `[from zone][to zone]`: the cost of one unit of traffic.
+    pub zone_cost: Vec<Vec<i64>>,
+    /// What nodes have and items need: the index is the dimension of `capacity` and `demand`.
+    pub resources: Vec<String>,
+    pub engines: Vec<String>,
+    pub nodes: Vec<Node>,
+    pub classes: Vec<Class>,
+    pub items: Vec<Item>,
+    pub edges: Vec<Edge>,
+    /// No two of the items on the same node or in the same zone.
+    pub apart: Vec<Group>,
+    /// All of the items on the same node or in the same zone.
+    pub together: Vec<Group>,
+    /// One engine for all items of each list.
+    pub same_engine: Vec<Vec<u32>>,
+    /// Applications: every item belongs to exactly one.
+    pub parts: Vec<Part>,
+}
+
+/// An undirected link between zones, with the bandwidth that is left; `None` is unlimited.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    pub a: u32,
+    pub b: u32,
+    pub bandwidth_bps: Option<u64>,
+}
+
+/// The way from one zone to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    pub latency_us: u64,
+    /// The links that the traffic uses up; none inside a zone.
+    pub links: Box<[u32]>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    pub id: String,
+    pub zone: u32,
+    /// What is left for the items, as long as `resources`.
+    pub capacity: Box<[u64]>,
+}
+
+/// Who is admitted, and how much each is liked: one list that all items with the same needs and
+/// wishes share.
+///
+/// A class says nothing about demand. Whether an item fits is looked up while searching, so items
+/// that differ in demand alone should share a class, and nodes that are too small for some of them
+/// may stay in it. What is cheap and what is not:
+/// - Time and memory grow with the candidates of all classes together (12 bytes each), not with
+///   items × nodes. A thousand replicas of one class cost little more than one.
+/// - A value that depends on the demand (headroom after placing) needs a class for every demand.
+///   That is fine for the hundred components of one application on 100,000 nodes; for thousands of
+///   items, round the demand to a few sizes before the score is taken, so that few classes remain.
+/// - What concerns one item and a few nodes (it runs there now, it was violated there) belongs in
+///   [`Item::adjust`] and [`Item::barred`], and keeps the class shared.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Class {
+    /// In any order; ascending by node is the quickest to read. At most one entry for a pair of node
+    /// and engine.
+    pub candidates: Vec<Candidate>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    pub node: u32,
+    /// Index into [`Problem::engines`].
+    pub engine: u8,
+    pub value: i32,
+}
+
+/// One replica of one component.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Item {
+    pub id: String,
+    pub class: u32,
+    /// As long as `resources`.
+    pub demand: Box<[u64]>,
+    /// Added to the value of every candidate on the node: a bonus for staying where it runs now is
+    /// the cost of moving away from it, a negative number is a penalty. A handful at most; a node
+    /// that is not a candidate stays none.
+    pub adjust: Vec<(u32, i32)>,
+    /// Nodes of the class that are no candidates for this item.
+    pub barred: Vec<u32>,
+    /// Where it runs now: tried first, and taken among equals. It carries no value of its own.
+    pub current: Option<u32>,
+}
+
+/// Traffic between two items, counted when both are placed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edge {
+    pub a: u32,
+    pub b: u32,
+    /// In units of which `zone_cost` is the price.
+    pub traffic: i64,
+    pub latency_us_max: Option<u64>,
+    pub bandwidth_bps: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    pub items: Vec<u32>,
+    pub scope: Scope,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    Node,
+    Zone,
+}
+
+/// An application: all of its items are placed, or none.
+///
+/// Parts are taken by priority, greatest first, then by id. A part is placed whenever it can be
+/// placed together with those before it, however little it adds to the objective.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub id: String,
+    pub priority: i32,
+    pub items: Vec<u32>,
+}
+
+/// Where an item was put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    pub node: u32,
+    /// Index into [`Problem::engines`].
+    pub engine: u8,
+}
