@@ -20,6 +20,7 @@ const TIERS: &[(&str, u8)] = &[
     ("tombolo-apiserver", 2),
     ("tombolo-identity", 2),
     ("tombolo-controller", 3),
+    ("tombolo-facade", 3),
     ("tombolo-cli", 3),
     ("tombolo-testkit", 4),
     ("xtask", 4),
@@ -30,6 +31,7 @@ const SIDEWAYS: &[(&str, &str)] = &[
     ("tombolo-apiserver", "tombolo-store"),
     ("tombolo-apiserver", "tombolo-identity"),
     ("tombolo-cli", "tombolo-controller"),
+    ("tombolo-cli", "tombolo-facade"),
 ];
 
 /// Crates with which a pure crate could reach the world: time, chance, files, the net.

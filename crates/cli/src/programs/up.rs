@@ -83,7 +83,8 @@ async fn serve(args: &UpArgs, data: &Path) -> anyhow::Result<()> {
     output::note(&welcome(&home));
     let tls = tls::server_config(&home)?;
     let until_stop = stopped(stop.clone());
-    let serving = serve::serve(vec![listener], api.router(), tls, Limits::default(), until_stop);
+    let router = api.router().merge(api.guarded(tombolo_facade::router()));
+    let serving = serve::serve(vec![listener], router, tls, Limits::default(), until_stop);
     let ended = serving.await;
     if ended.cut > 0 {
         tracing::warn!(connections = ended.cut, "some were still busy and were cut off");
