@@ -19,6 +19,7 @@ const TIERS: &[(&str, u8)] = &[
     ("tombolo-store", 2),
     ("tombolo-apiserver", 2),
     ("tombolo-identity", 2),
+    ("tombolo-driver", 2),
     ("tombolo-controller", 3),
     ("tombolo-facade", 3),
     ("tombolo-cli", 3),

@@ -1,0 +1,300 @@
+//! What to run: an Assignment with everything looked up, so that a driver needs nothing but the
+//! engine. The agent makes one with [`Spec::resolve`] and may add to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tombolo_model::Assignment;
+use tombolo_model::component::{Expose, Protocol};
+use tombolo_model::needs::Resources;
+use tombolo_model::run::{File, KeyRef, Volume, Way};
+
+use crate::{Error, InstanceId, Result, Secret};
+
+/// How long an instance may take to stop when nobody says.
+pub const STOP_GRACE_DEFAULT: Duration = Duration::from_secs(10);
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spec {
+    pub id: InstanceId,
+    pub origin: Origin,
+    pub workload: Workload,
+    /// All of the environment, from Secrets or not. Never goes into an argument or a log.
+    pub env: BTreeMap<String, Secret>,
+    pub files: Vec<FilePlaced>,
+    /// By port and protocol, each once.
+    pub ports: Vec<Port>,
+    pub resources: Resources,
+    pub stop_grace: Duration,
+}
+
+/// Who wanted an instance. The engine keeps it, so that an instance which nobody remembers can
+/// still be shown with a name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Origin {
+    pub namespace: String,
+    /// Name of the Assignment.
+    pub assignment: String,
+    pub app: String,
+    pub component: String,
+    pub replica: u32,
+}
+
+/// The one way to run it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Workload {
+    Container(Container),
+    Process(Process),
+    /// A compose project, as it was written.
+    Compose(Value),
+    /// Kubernetes objects, as they were written.
+    Manifests(Vec<Value>),
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Container {
+    pub image: String,
+    /// Replaces the image's entry point unless empty.
+    pub command: Vec<String>,
+    pub args: Vec<String>,
+    pub workdir: Option<String>,
+    pub user: Option<String>,
+    pub privileged: bool,
+    pub volumes: Vec<Volume>,
+}
+
+/// A program of the host. `$(NAME)` in an argument stands for the variable of that name, as in
+/// Kubernetes; a program that names `$(PORT_8080)` gets any free port for its port 8080 and
+/// listens on that, one that does not listens on 8080 itself.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Process {
+    /// The program and its arguments; not empty.
+    pub command: Vec<String>,
+    pub workdir: Option<String>,
+    pub user: Option<String>,
+}
+
+/// A file to be in place before the start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilePlaced {
+    pub path: String,
+    pub content: Secret,
+}
+
+/// A port that the program listens on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Port {
+    pub port: u16,
+    pub protocol: Protocol,
+    /// The port of the node that must lead there; any free one when left out.
+    pub published: Option<u16>,
+    /// Others may reach it, so the node must have a port that leads there.
+    pub exposed: bool,
+}
+
+/// An entry that a workload names and [`Spec::resolve`] looks up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Entry<'a> {
+    Secret(&'a KeyRef),
+    Config(&'a KeyRef),
+}
+
+impl Spec {
+    /// Everything that the Assignment says, with entries of Secrets and ConfigMaps in place of
+    /// their names. Tells all the entries that `look_up` does not find.
+    pub fn resolve(
+        assignment: &Assignment,
+        revision: u64,
+        look_up: &dyn Fn(Entry<'_>) -> Option<Secret>,
+    ) -> Result<Spec> {
+        let metadata = &assignment.metadata;
+        let spec = &assignment.spec;
+        let way = spec.run.way().ok_or_else(|| Error::Invalid {
+            what: "exactly one way to run must be given: container, process, compose or manifests"
+                .to_owned(),
+        })?;
+        let mut missing = BTreeSet::new();
+        let named = Named::of(way);
+        let env = named.env(look_up, &mut missing);
+        let files = named.files(look_up, &mut missing);
+        if !missing.is_empty() {
+            let missing: Vec<String> = missing.into_iter().collect();
+            return Err(Error::NoSuchEntry { what: missing.join(", no ") });
+        }
+        Ok(Spec {
+            id: InstanceId::new(metadata.uid.as_deref().unwrap_or_default(), revision)?,
+            origin: Origin {
+                namespace: metadata.namespace.clone().unwrap_or_default(),
+                assignment: metadata.name.clone().unwrap_or_default(),
+                app: spec.app.clone(),
+                component: spec.component.clone(),
+                replica: spec.replica,
+            },
+            workload: workload(way),
+            env,
+            files,
+            ports: ports(named.ports, &spec.expose),
+            resources: spec.resources.clone().unwrap_or_default(),
+            stop_grace: spec.stop_grace.map_or(STOP_GRACE_DEFAULT, |grace| grace.to_std()),
+        })
+    }
+
+    /// The ports of the node that this instance must have and no other can have at the same time.
+    /// Two instances that share one cannot stand side by side: the old one must end first. What a
+    /// compose project publishes, only its driver can tell.
+    pub fn fixed_ports(&self) -> BTreeSet<u16> {
+        match &self.workload {
+            Workload::Process(process) => self
+                .ports
+                .iter()
+                .filter_map(|port| match self.takes_any(process, port.port) {
+                    true => port.published,
+                    false => Some(port.port),
+                })
+                .collect(),
+            Workload::Container(_) => self.ports.iter().filter_map(|port| port.published).collect(),
+            Workload::Compose(_) | Workload::Manifests(_) => BTreeSet::new(),
+        }
+    }
+
+    /// Whether the program asks under which port it is to listen, so that it can be given any.
+    pub fn takes_any(&self, process: &Process, port: u16) -> bool {
+        let first = self.ports.first().is_some_and(|first| first.port == port);
+        let asks = |text: &[u8]| {
+            let text = String::from_utf8_lossy(text);
+            text.contains(&format!("$(PORT_{port})")) || (first && text.contains("$(PORT)"))
+        };
+        process.command.iter().any(|argument| asks(argument.as_bytes()))
+            || self.env.values().any(|value| asks(value.expose()))
+    }
+}
+
+/// What containers and processes name alike.
+#[derive(Default)]
+struct Named<'a> {
+    env: Option<&'a BTreeMap<String, String>>,
+    secret_env: Option<&'a BTreeMap<String, KeyRef>>,
+    files: &'a [File],
+    ports: &'a [u16],
+}
+
+impl<'a> Named<'a> {
+    fn of(way: Way<'a>) -> Named<'a> {
+        match way {
+            Way::Container(container) => Named {
+                env: Some(&container.env),
+                secret_env: Some(&container.secret_env),
+                files: &container.files,
+                ports: &container.ports,
+            },
+            Way::Process(process) => Named {
+                env: Some(&process.env),
+                secret_env: Some(&process.secret_env),
+                files: &process.files,
+                ports: &process.ports,
+            },
+            Way::Manifests(_) | Way::Compose(_) => Named::default(),
+        }
+    }
+
+    fn env(
+        &self,
+        look_up: &dyn Fn(Entry<'_>) -> Option<Secret>,
+        missing: &mut BTreeSet<String>,
+    ) -> BTreeMap<String, Secret> {
+        let plain = self.env.into_iter().flatten();
+        let mut env: BTreeMap<String, Secret> =
+            plain.map(|(name, value)| (name.clone(), Secret::from(value.as_str()))).collect();
+        for (name, key) in self.secret_env.into_iter().flatten() {
+            match look_up(Entry::Secret(key)) {
+                Some(value) => _ = env.insert(name.clone(), value),
+                None => _ = missing.insert(described(Entry::Secret(key))),
+            }
+        }
+        env
+    }
+
+    fn files(
+        &self,
+        look_up: &dyn Fn(Entry<'_>) -> Option<Secret>,
+        missing: &mut BTreeSet<String>,
+    ) -> Vec<FilePlaced> {
+        let mut files = Vec::with_capacity(self.files.len());
+        for file in self.files {
+            let entry = match (&file.secret, &file.config) {
+                (Some(key), _) => Some(Entry::Secret(key)),
+                (None, Some(key)) => Some(Entry::Config(key)),
+                (None, None) => None,
+            };
+            let content = match entry {
+                Some(entry) => look_up(entry),
+                None => Some(Secret::from(file.content.as_deref().unwrap_or_default())),
+            };
+            match (content, entry) {
+                (Some(content), _) => files.push(FilePlaced { path: file.path.clone(), content }),
+                (None, Some(entry)) => _ = missing.insert(described(entry)),
+                (None, None) => (),
+            }
+        }
+        files
+    }
+}
+
+fn described(entry: Entry<'_>) -> String {
+    match entry {
+        Entry::Secret(key) => format!("entry {:?} in Secret {:?}", key.key, key.name),
+        Entry::Config(key) => format!("entry {:?} in ConfigMap {:?}", key.key, key.name),
+    }
+}
+
+fn workload(way: Way<'_>) -> Workload {
+    match way {
+        Way::Container(container) => Workload::Container(Container {
+            image: container.image.clone(),
+            command: container.command.clone(),
+            args: container.args.clone(),
+            workdir: container.workdir.clone(),
+            user: container.user.clone(),
+            privileged: container.privileged,
+            volumes: container.volumes.clone(),
+        }),
+        Way::Process(process) => Workload::Process(Process {
+            command: process.command.clone(),
+            workdir: process.workdir.clone(),
+            user: process.user.clone(),
+        }),
+        Way::Compose(project) => Workload::Compose(project.clone()),
+        Way::Manifests(manifests) => Workload::Manifests(manifests.to_vec()),
+    }
+}
+
+/// The ports that are listened on, and those that are exposed, which need not be named twice. The
+/// program's own order is kept: its first port is the one that `PORT` stands for.
+fn ports(listened: &[u16], exposed: &[Expose]) -> Vec<Port> {
+    let mut ports: Vec<Port> = Vec::new();
+    let exposed_by = |port: u16| exposed.iter().filter(move |expose| expose.port == port);
+    for port in listened {
+        if exposed_by(*port).next().is_none() {
+            let protocol = Protocol::default();
+            ports.push(Port { port: *port, protocol, published: None, exposed: false });
+        }
+        ports.extend(exposed_by(*port).map(exposed_port));
+    }
+    let rest = exposed.iter().filter(|expose| !listened.contains(&expose.port));
+    ports.extend(rest.map(exposed_port));
+    ports
+}
+
+fn exposed_port(expose: &Expose) -> Port {
+    Port {
+        port: expose.port,
+        protocol: expose.protocol,
+        published: expose.published,
+        exposed: true,
+    }
+}
+
+#[cfg(test)]
+mod tests;
