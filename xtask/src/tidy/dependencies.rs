@@ -15,6 +15,8 @@ use super::tree::Tree;
 const TIERS: &[(&str, u8)] = &[
     ("tombolo-model", 0),
     ("tombolo-placement", 1),
+    ("tombolo-yaml", 0),
+    ("tombolo-descriptor", 1),
     ("tombolo-plan", 1),
     ("tombolo-store", 2),
     ("tombolo-apiserver", 2),

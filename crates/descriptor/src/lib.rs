@@ -1,0 +1,152 @@
+//! Application descriptors, in every format that this field writes: text in, Apps out, together
+//! with notes on all that an App cannot carry and errors that show the line. Called by the CLI
+//! (`convert`, `validate`, `apply`), by the API for foreign kinds and by the facades.
+//!
+//! Pure: what a descriptor names by file is brought by the caller ([`Files`]). A format is a row in
+//! [`FORMATS`] and a module that takes keys from [`fields::Fields`]; whatever a reader does not take
+//! is told, so that nothing gets lost in silence. Start with [`read`] and `fields.rs`; to add a
+//! format see `docs/how-to/add-a-format.md`.
+
+#![allow(dead_code, reason = "the readers that call all of this are still being written")]
+
+mod ceaml;
+mod charity;
+mod codeco;
+mod compose;
+mod detect;
+mod diagnostic;
+mod edgenet;
+mod fields;
+mod format;
+mod icos;
+mod kubernetes;
+mod native;
+mod path;
+mod quantity;
+mod reader;
+mod render;
+mod tosca;
+mod validated;
+pub mod write;
+
+use std::collections::BTreeMap;
+
+use tombolo_model::App;
+use tombolo_yaml::{Limits, Node};
+
+pub use detect::detect;
+pub use diagnostic::{Diagnostic, Note, NoteKind};
+pub use format::Format;
+pub use render::{Colour, render};
+pub use tombolo_yaml::{Lines, Mend, Position, Severity, Span};
+
+use reader::Reader;
+
+/// A text and the name under which messages speak of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    pub name: &'a str,
+    pub text: &'a str,
+}
+
+/// What became of a text.
+#[derive(Clone, Debug, Default)]
+pub struct Reading {
+    /// The format, if it was told or recognised.
+    pub format: Option<Format>,
+    pub apps: Vec<App>,
+    /// Other objects of the text: Secrets and ConfigMaps that the Apps refer to, other kinds.
+    pub others: Vec<serde_json::Value>,
+    /// What was read and cannot be carried over, was assumed or changed.
+    pub notes: Vec<Note>,
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Reading {
+    /// Whether the text cannot be used as it is.
+    pub fn has_errors(&self) -> bool {
+        self.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
+    }
+}
+
+/// Contents of files that a descriptor names (`env_file`, secrets, configs).
+pub trait Files {
+    fn read(&self, path: &str) -> Option<String>;
+}
+
+/// No files at all.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoFiles;
+
+impl Files for NoFiles {
+    fn read(&self, _path: &str) -> Option<String> {
+        None
+    }
+}
+
+impl Files for BTreeMap<String, String> {
+    fn read(&self, path: &str) -> Option<String> {
+        self.get(path).cloned()
+    }
+}
+
+/// How a format is recognised and read.
+pub(crate) struct FormatRow {
+    pub(crate) format: Format,
+    pub(crate) recognises: fn(&[Node]) -> bool,
+    pub(crate) read: fn(&[Node], &mut Reader<'_>) -> Vec<App>,
+}
+
+/// Every format. The first that recognises the documents gets them: the particular ones come before
+/// those that would take anything.
+#[rustfmt::skip]
+pub(crate) const FORMATS: &[FormatRow] = &[
+    FormatRow { format: Format::Native, recognises: detect::native, read: native::read },
+    FormatRow { format: Format::Codeco, recognises: detect::codeco, read: codeco::read },
+    FormatRow { format: Format::CharityOrchestration, recognises: detect::charity_orchestration, read: charity::orchestration::read },
+    FormatRow { format: Format::EdgeNet, recognises: detect::edgenet, read: edgenet::read },
+    FormatRow { format: Format::CharityTosca, recognises: detect::charity_tosca, read: charity::tosca::read },
+    FormatRow { format: Format::Ceaml, recognises: detect::ceaml, read: ceaml::read },
+    FormatRow { format: Format::Icos, recognises: detect::icos, read: icos::read },
+    FormatRow { format: Format::Compose, recognises: detect::compose, read: compose::read },
+    FormatRow { format: Format::Kubernetes, recognises: detect::kubernetes, read: kubernetes::read },
+];
+
+/// Reads a text, in the given format or in the one that it is recognised as.
+pub fn read(source: Source<'_>, format: Option<Format>, files: &dyn Files) -> Reading {
+    let (documents, problems) = tombolo_yaml::documents(source.text, &Limits::default());
+    let mut reader = Reader::new(source.text, files);
+    let is_broken = problems.iter().any(|problem| problem.severity == Severity::Error);
+    for problem in problems {
+        reader.diagnose(problem.into());
+    }
+    let format = match format {
+        Some(format) => Ok(format),
+        None => detect(&documents),
+    };
+    let format = match format {
+        Ok(format) => format,
+        // A text that does not even parse has told what is wrong with it.
+        Err(_) if is_broken && documents.is_empty() => return reader.finish(None, Vec::new()),
+        Err(diagnostic) => {
+            reader.diagnose(diagnostic);
+            return reader.finish(None, Vec::new());
+        }
+    };
+    read_documents(&documents, format, reader)
+}
+
+/// The reading of documents that are a tree already.
+fn read_documents(documents: &[Node], format: Format, mut reader: Reader<'_>) -> Reading {
+    let row = FORMATS.iter().find(|row| row.format == format);
+    let apps = match row {
+        Some(row) => (row.read)(documents, &mut reader),
+        None => Vec::new(),
+    };
+    if format != Format::Native {
+        for (index, app) in apps.iter().enumerate() {
+            validated::check(index, app, &mut reader);
+        }
+    }
+    reader.finish(Some(format), apps)
+}

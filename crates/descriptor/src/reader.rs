@@ -1,0 +1,212 @@
+//! What a reader of a format has with it: where its notes and diagnostics go, the files that the
+//! text names, and the origins of what it puts into an App. Handed to every reader as `&mut`.
+
+use std::collections::BTreeMap;
+
+use tombolo_model::App;
+use tombolo_yaml::{Severity, Span};
+
+use crate::path::{Path, shown};
+use crate::{Diagnostic, Files, Format, Note, NoteKind, Reading};
+
+/// More would help nobody, and a text can be made of errors only.
+const DIAGNOSTICS_MAX: usize = 100;
+/// Notes must be complete for any text that people write; this bounds those that nobody does.
+const NOTES_MAX: usize = 10_000;
+
+pub(crate) struct Reader<'a> {
+    /// The text, for mends that need to see what was written.
+    pub(crate) text: &'a str,
+    files: &'a dyn Files,
+    notes: Vec<Note>,
+    notes_left_out: usize,
+    diagnostics: Vec<Diagnostic>,
+    diagnostics_left_out: usize,
+    /// Where diagnostics go that are too many.
+    scratch: Diagnostic,
+    others: Vec<serde_json::Value>,
+    /// Place in an App (its number and the path within) → place in the text.
+    origins: BTreeMap<(usize, String), Span>,
+    app: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(text: &'a str, files: &'a dyn Files) -> Reader<'a> {
+        Reader {
+            text,
+            files,
+            notes: Vec::new(),
+            notes_left_out: 0,
+            diagnostics: Vec::new(),
+            diagnostics_left_out: 0,
+            scratch: Diagnostic::error("", Span::default(), ""),
+            others: Vec::new(),
+            origins: BTreeMap::new(),
+            app: 0,
+        }
+    }
+
+    /// The contents of a file that the text names, if the caller has it.
+    pub(crate) fn file(&self, path: &str) -> Option<String> {
+        self.files.read(path)
+    }
+
+    /// Keeps an object that is no App for whoever applies the Apps.
+    pub(crate) fn other(&mut self, object: serde_json::Value) {
+        self.others.push(object);
+    }
+
+    pub(crate) fn note(
+        &mut self,
+        kind: NoteKind,
+        path: &Path<'_>,
+        span: Span,
+        message: impl Into<String>,
+    ) {
+        if self.notes.len() >= NOTES_MAX {
+            self.notes_left_out += 1;
+            return;
+        }
+        self.notes.push(Note { path: path.to_string(), span, kind, message: message.into() });
+    }
+
+    /// Adds a diagnostic, to be refined by whoever called.
+    pub(crate) fn diagnose(&mut self, diagnostic: Diagnostic) -> &mut Diagnostic {
+        if self.diagnostics.len() >= DIAGNOSTICS_MAX {
+            self.diagnostics_left_out += 1;
+            self.scratch = diagnostic;
+            return &mut self.scratch;
+        }
+        self.diagnostics.push(diagnostic);
+        self.diagnostics.last_mut().unwrap_or(&mut self.scratch)
+    }
+
+    pub(crate) fn error(
+        &mut self,
+        code: &'static str,
+        path: &Path<'_>,
+        span: Span,
+        message: impl Into<String>,
+    ) -> &mut Diagnostic {
+        let mut diagnostic = Diagnostic::error(code, span, message);
+        diagnostic.path = path.to_string();
+        self.diagnose(diagnostic)
+    }
+
+    pub(crate) fn warning(
+        &mut self,
+        code: &'static str,
+        path: &Path<'_>,
+        span: Span,
+        message: impl Into<String>,
+    ) -> &mut Diagnostic {
+        let diagnostic = self.error(code, path, span, message);
+        diagnostic.severity = Severity::Warning;
+        diagnostic
+    }
+
+    pub(crate) fn has_errors(&self) -> bool {
+        self.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
+    }
+
+    /// The next origins belong to the App with this number, counted from 0. A reader of several
+    /// Apps says so before each.
+    pub(crate) fn begin_app(&mut self, number: usize) {
+        self.app = number;
+    }
+
+    /// Says where a part of the App comes from: `spec.components[0].name`. What validation finds
+    /// there, or below, is shown at this place.
+    pub(crate) fn origin(&mut self, app_path: impl Into<String>, span: Span) {
+        self.origins.insert((self.app, app_path.into()), span);
+    }
+
+    /// The place of the nearest part above `app_path` whose origin is known.
+    pub(crate) fn origin_of(&self, app: usize, app_path: &str) -> Option<Span> {
+        let mut path = app_path.to_owned();
+        loop {
+            if let Some(span) = self.origins.get(&(app, path.clone())) {
+                return Some(*span);
+            }
+            match path.rfind(['.', '[']) {
+                Some(end) => path.truncate(end),
+                None => return None,
+            }
+        }
+    }
+
+    pub(crate) fn finish(mut self, format: Option<Format>, apps: Vec<App>) -> Reading {
+        // A note without a place speaks of the text as such.
+        if self.notes_left_out > 0 {
+            let message = format!("{} more notes are not listed", self.notes_left_out);
+            let kind = NoteKind::Dropped;
+            self.notes.push(Note { path: String::new(), span: Span::default(), kind, message });
+        }
+        if self.diagnostics_left_out > 0 {
+            let message = format!("{} more problems are not listed", self.diagnostics_left_out);
+            let span = self.diagnostics.last().map(|last| last.span).unwrap_or_default();
+            self.diagnostics.push(Diagnostic::error("too-many-problems", span, message));
+        }
+        // In the order of the text; of two at one place the first that was found comes first.
+        self.diagnostics.sort_by_key(|diagnostic| diagnostic.span.start);
+        Reading {
+            format,
+            apps,
+            others: self.others,
+            notes: self.notes,
+            diagnostics: self.diagnostics,
+        }
+    }
+
+    /// `text` as the name of a component or a policy: a DNS label. Says so if it had to change.
+    pub(crate) fn label(&mut self, text: &str, path: &Path<'_>, span: Span) -> Option<String> {
+        match tombolo_model::names::label(text) {
+            Ok(()) => Some(text.to_owned()),
+            Err(_) => self.dashed(text, path, span),
+        }
+    }
+
+    /// `text` as the name of an object: DNS labels with dots. Says so if it had to change.
+    pub(crate) fn object_name(
+        &mut self,
+        text: &str,
+        path: &Path<'_>,
+        span: Span,
+    ) -> Option<String> {
+        match tombolo_model::names::subdomain(text) {
+            Ok(()) => Some(text.to_owned()),
+            Err(_) => self.dashed(text, path, span),
+        }
+    }
+
+    fn dashed(&mut self, text: &str, path: &Path<'_>, span: Span) -> Option<String> {
+        let name = dashed(text);
+        if name.is_empty() {
+            let message = format!("no name can be made of {}", shown(text));
+            self.error("invalid-name", path, span, message)
+                .expecting("lower-case letters, digits and '-'");
+            return None;
+        }
+        let message = format!(
+            "{} is named {name:?} here: names are lower-case letters, digits and '-'",
+            shown(text)
+        );
+        self.note(NoteKind::Changed, path, span, message);
+        Some(name)
+    }
+}
+
+/// The nearest DNS label to a text; empty when nothing of it can stay. Two texts that become the
+/// same name are found by validation.
+pub(crate) fn dashed(text: &str) -> String {
+    let mut name = String::new();
+    for letter in text.chars() {
+        match letter.to_ascii_lowercase() {
+            letter if letter.is_ascii_lowercase() || letter.is_ascii_digit() => name.push(letter),
+            _ if name.ends_with('-') => (),
+            _ => name.push('-'),
+        }
+    }
+    let name = name.trim_matches('-');
+    name.get(..63).unwrap_or(name).trim_end_matches('-').to_owned()
+}

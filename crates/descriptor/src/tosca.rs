@@ -1,0 +1,1 @@
+//! What the TOSCA formats share: filters of nodes, inputs and units.

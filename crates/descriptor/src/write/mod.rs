@@ -1,0 +1,1 @@
+//! Apps back into the formats that people bring.

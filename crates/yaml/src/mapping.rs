@@ -1,0 +1,111 @@
+//! The end of a mapping: merge keys are taken in, duplicate keys are told, and so is a list entry
+//! that became a key because the blank after its dash is missing. Called by the tree builder.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::node::{Key, Node, Span, Value};
+use crate::problem::Problem;
+
+/// Up to here comparing each key with each is quicker than sorting them.
+const COMPARED_KEYS_MAX: usize = 16;
+
+/// A key as it came, before duplicates are out.
+#[derive(Debug)]
+pub(crate) struct RawKey {
+    pub(crate) key: Key,
+    pub(crate) quoted: bool,
+}
+
+/// The entries of a map without duplicates, with merge keys unfolded.
+pub(crate) fn finish(
+    entries: Vec<(RawKey, Node)>,
+    problems: &mut Vec<Problem>,
+) -> Vec<(Key, Node)> {
+    let mut merges = Vec::new();
+    let mut kept: Vec<(Key, Node)> = Vec::with_capacity(entries.len());
+    let mut many: BTreeMap<String, Span> = BTreeMap::new();
+    let sorts = entries.len() > COMPARED_KEYS_MAX;
+    // Where list entries became keys, the rest of each entry is there again and again; that is told
+    // by the missing blank.
+    let was_a_list =
+        entries.iter().any(|(key, _)| !key.quoted && is_entry_without_blank(&key.key.text));
+    for (RawKey { key, quoted }, node) in entries {
+        if !quoted && key.text == "<<" {
+            merges.push((key, node));
+            continue;
+        }
+        if !quoted && is_entry_without_blank(&key.text) {
+            problems.push(missing_blank(&key));
+            // Kept, so that a reader sees why it finds a mapping where a list should be.
+            kept.push((key, node));
+            continue;
+        }
+        let earlier = match sorts {
+            true => many.get(&key.text).copied(),
+            false => kept.iter().find(|(other, _)| other.text == key.text).map(|(k, _)| k.span),
+        };
+        match earlier {
+            Some(_) if was_a_list => (),
+            Some(first) => problems.push(duplicate(&key, first)),
+            None => {
+                if sorts {
+                    many.insert(key.text.clone(), key.span);
+                }
+                kept.push((key, node));
+            }
+        }
+    }
+    for (key, node) in merges {
+        merge(&key, node, &mut kept, problems);
+    }
+    kept
+}
+
+/// `-name`: what becomes of `- name:` without the blank.
+pub(crate) fn is_entry_without_blank(key: &str) -> bool {
+    let mut letters = key.chars();
+    letters.next() == Some('-') && letters.next().is_some_and(char::is_alphabetic)
+}
+
+pub(crate) fn missing_blank(key: &Key) -> Problem {
+    let after_dash = Span::new(key.span.start + 1, key.span.start + 1);
+    let message =
+        format!("{:?} is read as a key, because a blank is missing after \"-\"", key.text);
+    Problem::error("missing-blank", key.span, message)
+        .expecting("a list entry, which begins with \"- \"")
+        .mended_by(after_dash, " ")
+}
+
+fn duplicate(key: &Key, first: Span) -> Problem {
+    Problem::error("duplicate-key", key.span, format!("the key {:?} is there twice", key.text))
+        .expecting("each key once; remove or rename one of the two")
+        .see(first, "first here")
+}
+
+/// Takes in the entries of `<<` that the map does not have itself; of several maps the first wins.
+fn merge(key: &Key, node: Node, kept: &mut Vec<(Key, Node)>, problems: &mut Vec<Problem>) {
+    let sources = match node.value {
+        Value::List(items) => items,
+        Value::Null
+        | Value::Bool(_)
+        | Value::Int(_)
+        | Value::Float(_)
+        | Value::String(_)
+        | Value::Map(_) => vec![node],
+    };
+    let mut present: BTreeSet<String> = kept.iter().map(|(key, _)| key.text.clone()).collect();
+    for source in sources {
+        let kind = source.kind();
+        let Value::Map(entries) = source.value else {
+            let message = format!("\"<<\" takes in mappings, found {kind}");
+            let problem = Problem::error("merge-of-no-mapping", key.span, message);
+            problems.push(problem.expecting("an alias of a mapping, such as *defaults"));
+            continue;
+        };
+        for (key, node) in entries {
+            if present.insert(key.text.clone()) {
+                kept.push((key, node));
+            }
+        }
+    }
+}

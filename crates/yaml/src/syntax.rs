@@ -1,0 +1,198 @@
+//! What the parser stumbled over, in words for people, with the mend where the mistake is a known
+//! one. Called by the tree builder for every document that does not parse.
+
+use granit_parser::{ErrorKind, ScanError};
+
+use crate::lines::{Lines, offset};
+use crate::mapping;
+use crate::node::{Key, Span};
+use crate::problem::Problem;
+
+/// How far before the place where the parser gave up the mistake may lie.
+const LINES_LOOKED_AT: u32 = 3;
+
+pub(crate) fn problem(error: &ScanError, text: &str, lines: &Lines<'_>) -> Problem {
+    let marker = error.marker();
+    let at = match marker.byte_offset() {
+        Some(bytes) => offset(bytes.min(text.len())),
+        None => lines.byte(marker.line(), marker.col()),
+    };
+    let line = lines.position(at).line;
+    use ErrorKind as Kind;
+    match error.kind() {
+        Kind::TabNotAllowed
+        | Kind::TabInBlockIndentation
+        | Kind::TabAtBlockScalarStart
+        | Kind::TabInIndentation
+        | Kind::TabInPlainScalar => tab(at, lines),
+        Kind::RecursionLimitExceeded => {
+            Problem::error("too-deep", here(at, text), "too many levels within each other")
+        }
+        Kind::UnknownAnchor => {
+            let message = "the alias has no anchor before it in this document";
+            Problem::error("unknown-alias", word(at, text), message)
+                .expecting("\"&name\" at the value that is meant, above this line")
+        }
+        kind => near(line, lines).unwrap_or_else(|| plain(kind, at, text, line, lines)),
+    }
+}
+
+fn plain(kind: &ErrorKind, at: u32, text: &str, line: u32, lines: &Lines<'_>) -> Problem {
+    use ErrorKind as Kind;
+    let span = here(at, text);
+    let (message, expected) = match kind {
+        Kind::UnclosedQuotedScalar => ("a quoted text does not end", "the closing quote"),
+        Kind::UnclosedFlowCollection { open: '[' } | Kind::UnexpectedEofFlowSequence => {
+            ("a list in brackets does not end", "\"]\"")
+        }
+        Kind::UnclosedFlowCollection { .. } | Kind::UnexpectedEofFlowMapping => {
+            ("a mapping in braces does not end", "\"}\"")
+        }
+        Kind::ExpectedFlowSequenceSeparator => {
+            ("the entries of a list in brackets are not separated", "\",\" or \"]\"")
+        }
+        Kind::ExpectedFlowMappingSeparator => {
+            ("the entries of a mapping in braces are not separated", "\",\" or \"}\"")
+        }
+        Kind::MismatchedFlowCollectionEnd { .. } | Kind::MisplacedFlowCollectionEnd => {
+            ("this bracket closes nothing that is open", "the bracket that was opened last")
+        }
+        Kind::SimpleKeyExpected | Kind::InvalidSimpleKey => {
+            ("this line is neither a key with its value nor a list entry", "\"key: value\"")
+        }
+        Kind::ExpectedBlockMappingKey | Kind::InvalidIndentation | Kind::MappingKeyNotAllowed => (
+            "the indentation of this line fits nothing above it",
+            "the same indentation as the keys that it belongs with",
+        ),
+        Kind::ExpectedBlockSequenceEntry | Kind::BlockSequenceEntryNotAllowed => {
+            ("a list entry cannot stand here", "entries of one list, all indented alike")
+        }
+        Kind::MappingValueNotAllowed | Kind::InvalidColonPlacement => {
+            ("a mapping cannot begin here", "one value; a text with \": \" in it goes in quotes")
+        }
+        Kind::UnexpectedCharacter { character } => {
+            let message = format!("a plain text cannot begin with {character:?}");
+            return quoted_rest(Problem::error("syntax", span, message), at, line, lines);
+        }
+        Kind::UnknownQuotedScalarEscape | Kind::InvalidQuotedScalarHexEscape => (
+            "this escape means nothing in double quotes",
+            "\"\\\\\" for a backslash, or the text in single quotes",
+        ),
+        Kind::BomInsideDocument => ("a byte order mark stands in the text", "no such mark"),
+        other => return Problem::error("syntax", span, other.to_string()),
+    };
+    Problem::error("syntax", span, message).expecting(expected)
+}
+
+fn tab(at: u32, lines: &Lines<'_>) -> Problem {
+    let number = lines.position(at).line;
+    let start = lines.start(number).unwrap_or(at);
+    let line = lines.line(number).unwrap_or_default();
+    let indentation = &line[..line.len() - line.trim_start_matches([' ', '\t']).len()];
+    let message = "a tab stands where only blanks may";
+    let expected = "blanks; YAML does not indent with tabs";
+    match indentation.find('\t') {
+        Some(first) => {
+            let tabs = Span::new(start + offset(first), start + offset(indentation.len()));
+            let whole = Span::new(start, start + offset(indentation.len()));
+            let blanks = indentation.replace('\t', "  ");
+            Problem::error("tab", tabs, message).expecting(expected).mended_by(whole, blanks)
+        }
+        None => Problem::error("tab", Span::new(at, at + 1), message).expecting(expected),
+    }
+}
+
+/// The known mistakes, looked for from the line of the error upwards.
+fn near(line: u32, lines: &Lines<'_>) -> Option<Problem> {
+    let from = line.saturating_sub(LINES_LOOKED_AT).max(1);
+    let numbers = (from..=line).rev();
+    let mut looked_at = numbers.filter_map(|number| {
+        let text = lines.line(number)?;
+        let start = lines.start(number)? + offset(text.len() - text.trim_start().len());
+        Some((number, start, text.trim()))
+    });
+    looked_at.find_map(|(number, start, text)| {
+        dash_without_blank(start, text)
+            .or_else(|| (number == line).then(|| colon_in_value(start, text)).flatten())
+            .or_else(|| colon_without_blank(start, text))
+    })
+}
+
+/// `-name: x`
+fn dash_without_blank(start: u32, line: &str) -> Option<Problem> {
+    let (key, _) = line.split_once(':')?;
+    if !mapping::is_entry_without_blank(key) || key.contains(char::is_whitespace) {
+        return None;
+    }
+    let span = Span::new(start, start + offset(key.len()));
+    Some(mapping::missing_blank(&Key { text: key.to_owned(), span }))
+}
+
+/// `key:value`
+fn colon_without_blank(start: u32, line: &str) -> Option<Problem> {
+    let entry = line.strip_prefix("- ").unwrap_or(line);
+    let skipped = offset(line.len() - entry.len());
+    let (key, rest) = entry.split_once(':')?;
+    let is_word = |letter: char| letter.is_ascii_alphanumeric() || "_-.".contains(letter);
+    if key.is_empty() || !key.chars().all(is_word) || entry.contains(": ") {
+        return None;
+    }
+    // A web address or a port mapping has its colon without a blank on purpose.
+    if rest.is_empty() || rest.starts_with("//") || rest.starts_with(char::is_whitespace) {
+        return None;
+    }
+    let colon = start + skipped + offset(key.len());
+    let message = format!("{entry:?} is read as one text, because a blank is missing after \":\"");
+    Some(
+        Problem::error("missing-blank", Span::new(colon, colon + 1), message)
+            .expecting("\"key: value\"")
+            .mended_by(Span::new(colon + 1, colon + 1), " "),
+    )
+}
+
+/// `description: note: this`
+fn colon_in_value(start: u32, line: &str) -> Option<Problem> {
+    let (key, value) = line.split_once(": ")?;
+    let value_start = start + offset(key.len()) + 2;
+    let lead = offset(value.len() - value.trim_start().len());
+    let value = value.trim();
+    if !value.contains(": ") && !value.ends_with(':') {
+        return None;
+    }
+    if value.starts_with(['"', '\'', '{', '[', '|', '>', '&', '*', '!']) || value.contains(" #") {
+        return None;
+    }
+    let span = Span::new(value_start + lead, value_start + lead + offset(value.len()));
+    let quoted = format!("'{}'", value.replace('\'', "''"));
+    Some(
+        Problem::error("unquoted-colon", span, "a plain text must not have \": \" in it")
+            .expecting("the text in quotes")
+            .mended_by(span, quoted),
+    )
+}
+
+/// Offers the rest of the line in quotes.
+fn quoted_rest(problem: Problem, at: u32, line: u32, lines: &Lines<'_>) -> Problem {
+    let problem = problem.expecting("the text in quotes");
+    let (Some(start), Some(text)) = (lines.start(line), lines.line(line)) else { return problem };
+    let Some(rest) = text.get((at - start) as usize..) else { return problem };
+    let rest = rest.trim_end();
+    if rest.is_empty() || rest.contains(['#', '\'', '{', '[', ']', '}']) {
+        return problem;
+    }
+    let span = Span::new(at, at + offset(rest.len()));
+    problem.mended_by(span, format!("'{rest}'"))
+}
+
+/// The one character at a place.
+fn here(at: u32, text: &str) -> Span {
+    let length =
+        text.get(at as usize..).and_then(|rest| rest.chars().next()).map_or(0, char::len_utf8);
+    Span::new(at, at + offset(length))
+}
+
+fn word(at: u32, text: &str) -> Span {
+    let rest = text.get(at as usize..).unwrap_or_default();
+    let end = rest.find(|letter: char| letter.is_whitespace() || ",]}".contains(letter));
+    Span::new(at, at + offset(end.unwrap_or(rest.len())))
+}
