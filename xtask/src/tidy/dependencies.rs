@@ -22,6 +22,7 @@ const TIERS: &[(&str, u8)] = &[
     ("tombolo-apiserver", 2),
     ("tombolo-identity", 2),
     ("tombolo-driver", 2),
+    ("tombolo-host", 2),
     ("tombolo-controller", 3),
     ("tombolo-facade", 3),
     ("tombolo-cli", 3),
