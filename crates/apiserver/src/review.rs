@@ -86,6 +86,7 @@ fn allowed(subject: &Subject, spec: &Value) -> Result<Value, Failure> {
                 namespace: &namespace,
                 name: &name,
                 site: "",
+                node: "",
             }),
         },
         (false, true) => access::Attributes {

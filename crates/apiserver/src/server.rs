@@ -322,6 +322,7 @@ pub(crate) fn resource_of(target: &Target) -> access::Target<'_> {
         namespace: target.namespace.as_deref().unwrap_or_default(),
         name: target.name.as_deref().unwrap_or_default(),
         site: "",
+        node: "",
     })
 }
 

@@ -54,9 +54,12 @@ pub struct Resource<'a> {
     pub namespace: &'a str,
     /// Empty for list, watch, create and deletecollection.
     pub name: &'a str,
-    /// The `spec.site` of the object (the stored and the new one, if both exist, must agree), or
-    /// the one that the field selector asks for. Only agents need it; empty if not known.
+    /// The site that the object belongs to: the `spec.site` of an Assignment, or the one that the
+    /// selector of a list asks for; of an Event, that of the Assignment it is about; of a Secret or
+    /// ConfigMap, one with an Assignment that names it. Only agents need it; empty if not known.
     pub site: &'a str,
+    /// The node that the object is, or that an Event is about. Only agents need it as well.
+    pub node: &'a str,
 }
 
 /// Proof that the subject may do what it asked. Only [`authorize`] makes one, so that a function
@@ -127,7 +130,15 @@ pub fn rules(subject: &Subject, namespace: &str) -> Rules {
             (Place::OwnLease, Role::Agent { site, node }) => {
                 vec![lease_of_site(site), lease_of_node(node)]
             }
-            (Place::OwnNamespace | Place::OwnSite | Place::OwnLease, _) => continue,
+            (Place::OwnNode, Role::Agent { node, .. }) => vec![node.clone()],
+            (
+                Place::OwnNamespace
+                | Place::OwnSite
+                | Place::NamedBySite
+                | Place::OwnNode
+                | Place::OwnLease,
+                _,
+            ) => continue,
         };
         let verbs: Vec<&str> = match rule.verbs.contains(&Verb::Every) {
             true => vec!["*"],
@@ -243,13 +254,16 @@ impl Place {
         match (self, &subject.role) {
             (Place::Anywhere, _) => true,
             (Place::OwnNamespace, _) => owns(subject, resource.namespace),
-            (Place::OwnSite, Role::Agent { site, .. }) => resource.site == site,
+            (Place::OwnSite | Place::NamedBySite, Role::Agent { site, .. }) => {
+                resource.site == site
+            }
+            (Place::OwnNode, Role::Agent { node, .. }) => resource.node == node,
             (Place::OwnLease, Role::Agent { site, node }) => {
                 resource.namespace == SYSTEM_NAMESPACE
                     && (resource.name == lease_of_site(site)
                         || resource.name == lease_of_node(node))
             }
-            (Place::OwnSite | Place::OwnLease, _) => false,
+            (Place::OwnSite | Place::NamedBySite | Place::OwnNode | Place::OwnLease, _) => false,
         }
     }
 }
@@ -295,9 +309,15 @@ fn takes(attributes: &Attributes<'_>, class: Class) -> Vec<String> {
                 "" => takes.push(format!("{} within its own namespace", role.as_str())),
                 namespace => takes.push(format!("{} of namespace {namespace:?}", role.as_str())),
             },
-            (Place::Anywhere | Place::OwnSite | Place::OwnLease | Place::OwnNamespace, _) => {
-                takes.push(role.as_str().to_owned());
-            }
+            (
+                Place::Anywhere
+                | Place::OwnSite
+                | Place::NamedBySite
+                | Place::OwnNode
+                | Place::OwnLease
+                | Place::OwnNamespace,
+                _,
+            ) => takes.push(role.as_str().to_owned()),
         }
     }
     takes

@@ -169,12 +169,7 @@ impl Authority {
         lifetime: Duration,
         now: Timestamp,
     ) -> Result<String, Error> {
-        let refused = |problem: String| Error::Refused { what: "signing request", problem };
-        if request_pem.len() > REQUEST_BYTES_MAX {
-            return Err(refused(format!("it is larger than {REQUEST_BYTES_MAX} bytes")));
-        }
-        let request = CertificateSigningRequestParams::from_pem(request_pem)
-            .map_err(|error| refused(error.to_string()))?;
+        let request = parse_request(request_pem)?;
         self.sign(&self.client_params(subject, lifetime, now)?, &request.public_key)
     }
 
@@ -217,6 +212,20 @@ impl Authority {
             .map_err(Error::cryptography("sign a certificate"))?;
         Ok(certificate.pem())
     }
+}
+
+/// A signing request that was signed with its own key: the sender has the key.
+pub(crate) fn parse_request(pem: &str) -> Result<CertificateSigningRequestParams, Error> {
+    let refused = |problem: String| Error::Refused { what: "signing request", problem };
+    if pem.len() > REQUEST_BYTES_MAX {
+        return Err(refused(format!("it is larger than {REQUEST_BYTES_MAX} bytes")));
+    }
+    CertificateSigningRequestParams::from_pem(pem).map_err(|error| refused(error.to_string()))
+}
+
+/// What tells a public key (its encoded form) from all others: its SHA-256, in hexadecimal.
+pub fn key_print(public_key: &[u8]) -> String {
+    to_hex(&Sha256::digest(public_key))
 }
 
 /// The names and addresses under which the server may be reached.

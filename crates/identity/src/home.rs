@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use rcgen::{KeyPair, PublicKeyData as _};
@@ -45,7 +46,8 @@ pub struct Settings {
 /// The server's own identity, read or made.
 pub struct Home {
     pub folder: PathBuf,
-    pub authority: Authority,
+    /// Shared with the API, which signs the requests of agents.
+    pub authority: Arc<Authority>,
     pub server: Issued,
     pub admin: TokenHash,
     /// The address in the kubeconfig, such as `https://127.0.0.1:7070`.
@@ -92,7 +94,7 @@ pub fn open(settings: &Settings, now: Timestamp) -> Result<Home, Error> {
     }
     Ok(Home {
         folder: settings.folder.clone(),
-        authority,
+        authority: Arc::new(authority),
         server,
         admin: token.hash(),
         url,

@@ -1,12 +1,17 @@
 //! Who someone is and what they may do: certificate authority, tokens, roles, the one table.
 //!
 //! Start reading at [`subject`], then [`access`], whose table decides everything. [`home`] is what
-//! a first start writes to disk. Nothing here knows HTTP: the apiserver asks, and words the answer.
+//! a first start writes to disk, [`joining`] how a machine comes in. Nothing here knows HTTP: the
+//! apiserver asks, and words the answer.
 
 pub mod access;
 pub mod authority;
+pub mod clones;
 mod error;
 pub mod home;
+pub mod joining;
+pub mod nonce;
+pub mod request;
 pub mod subject;
 pub mod tls;
 pub mod token;

@@ -15,15 +15,20 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 use x509_parser::x509::AttributeTypeAndValue;
 
-use crate::authority::{Issued, parse_certificate};
+use crate::authority::{Issued, key_print, parse_certificate};
 use crate::subject::{CertificateName, Subject};
-use crate::{Error, Home};
+use crate::{Authority, Error, Home};
+
+/// A certificate with a large RSA key and a long name takes less than 4 KiB.
+const CERTIFICATE_BYTES_MAX: usize = 16 * 1024;
 
 /// Whom a client certificate names, and until when that holds. A connection may outlive it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateIdentity {
     pub subject: Subject,
     pub expires: Timestamp,
+    /// What tells its key from others, as [`key_print`] makes it.
+    pub key: String,
 }
 
 /// Takes clients with a certificate of our authority, and clients with none, who must then send a
@@ -78,18 +83,48 @@ pub fn certificate_identity(
         return Err(refused(format!("it expired at {expires}")));
     }
 
+    let subject = subject_of(&parsed)?;
+    Ok(CertificateIdentity { subject, expires, key: key_print(parsed.public_key().raw) })
+}
+
+/// Reads a certificate (PEM) that came in a body, where no handshake has looked at it: whether
+/// `authority` signed it is checked here, and whether it has expired is not. For the agent that
+/// was offline for too long, who proves in another way that it has the key.
+pub fn expired_identity(
+    authority: &Authority,
+    certificate_pem: &str,
+) -> Result<CertificateIdentity, Error> {
+    let refused = |problem: String| Error::Refused { what: "certificate", problem };
+    if certificate_pem.len() > CERTIFICATE_BYTES_MAX {
+        return Err(refused(format!("it is larger than {CERTIFICATE_BYTES_MAX} bytes")));
+    }
+    let der = parse_certificate(certificate_pem)?;
+    let (_, parsed) =
+        X509Certificate::from_der(&der).map_err(|error| refused(error.to_string()))?;
+    let own = parse_certificate(authority.certificate_pem())?;
+    let (_, own) = X509Certificate::from_der(&own).map_err(|error| refused(error.to_string()))?;
+    parsed
+        .verify_signature(Some(own.public_key()))
+        .map_err(|_| refused("it was not signed by the authority of this server".into()))?;
+    let expires = Timestamp::from_second(parsed.validity().not_after.timestamp())
+        .map_err(|error| refused(error.to_string()))?;
+    let subject = subject_of(&parsed)?;
+    Ok(CertificateIdentity { subject, expires, key: key_print(parsed.public_key().raw) })
+}
+
+fn subject_of(parsed: &X509Certificate<'_>) -> Result<Subject, Error> {
+    let refused = |problem: String| Error::Refused { what: "client certificate", problem };
     let text = |value: &AttributeTypeAndValue<'_>| value.as_str().ok().map(str::to_owned);
     let name = parsed.subject();
     let common_names: Vec<String> = name.iter_common_name().filter_map(text).collect();
     let [common_name] = &common_names[..] else {
         return Err(refused(format!("it has {} common names", common_names.len())));
     };
-    let subject = Subject::from_certificate_name(&CertificateName {
+    Subject::from_certificate_name(&CertificateName {
         common_name: common_name.clone(),
         organizations: name.iter_organization().filter_map(text).collect(),
         units: name.iter_organizational_unit().filter_map(text).collect(),
-    })?;
-    Ok(CertificateIdentity { subject, expires })
+    })
 }
 
 fn client_builder(
@@ -124,7 +159,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{Authority, Role, Via};
+    use crate::{Role, Via};
 
     #[test]
     fn a_certificate_names_its_holder_while_it_lasts() {
@@ -144,6 +179,26 @@ mod tests {
             "the client certificate is refused: it expired at 2026-06-01T13:00:00Z"
         );
         assert!(read("1970-01-01T00:00:00Z").unwrap_err().to_string().contains("begins only at"));
+    }
+
+    #[test]
+    fn an_expired_certificate_still_names_its_holder_to_the_authority_that_signed_it() {
+        let now: Timestamp = "2026-06-01T12:00:00Z".parse().unwrap();
+        let authority = Authority::generate(now).unwrap();
+        let agent = Subject::agent("north", "n1").unwrap();
+        let issued = authority.client(&agent, Duration::from_secs(1), now).unwrap();
+        let read = expired_identity(&authority, &issued.certificate_pem).unwrap();
+        assert_eq!(read.subject, agent);
+        assert_eq!(read.expires.to_string(), "2026-06-01T12:00:01Z");
+
+        let stranger = Authority::generate(now).unwrap();
+        let error = expired_identity(&stranger, &issued.certificate_pem).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the certificate is refused: it was not signed by the authority of this server"
+        );
+        assert!(expired_identity(&authority, "nonsense").is_err());
+        assert!(expired_identity(&authority, &"x".repeat(1 << 20)).is_err());
     }
 
     #[test]

@@ -15,6 +15,13 @@ This page is written from the table in `crates/identity/src/access/table.rs`; do
 What the table does not allow is denied. *read* is get, list and watch; *write* is create, update,
 patch, delete and deletecollection.
 
+An agent's rights are narrower than words like *patch* can say. It lists and watches its assignments
+with the field selector `spec.site=SITE` (or the label of the site), and everything else that it may
+list with `metadata.name=NAME`; it sees nothing that is not its own, whatever the selector. Beside
+the status it changes one thing of an assignment: it lets go of one that is being deleted. An event
+that it writes is about one of its assignments or its node. Whether something of another site exists
+it is not told: both are *not found*.
+
 | role | who has it | how it is known |
 |---|---|---|
 | anonymous | anyone who has not signed in | nothing was sent |
@@ -49,7 +56,15 @@ pub fn render() -> String {
 
 fn cell(role: RoleName, class: Class) -> String {
     let mut parts = Vec::new();
-    for place in [Place::Anywhere, Place::OwnNamespace, Place::OwnSite, Place::OwnLease] {
+    let places = [
+        Place::Anywhere,
+        Place::OwnNamespace,
+        Place::OwnSite,
+        Place::NamedBySite,
+        Place::OwnNode,
+        Place::OwnLease,
+    ];
+    for place in places {
         let allowed: Vec<Verb> = Verb::SERVED
             .iter()
             .copied()
@@ -64,6 +79,8 @@ fn cell(role: RoleName, class: Class) -> String {
             Place::Anywhere => "",
             Place::OwnNamespace => " in its own namespace",
             Place::OwnSite => " of its own site",
+            Place::NamedBySite => " when an assignment of its own site names it",
+            Place::OwnNode => " of its own node",
             Place::OwnLease => " of its own node and site",
         };
         parts.push(format!("{}{where_}", words(&allowed)));

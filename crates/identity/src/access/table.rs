@@ -21,8 +21,12 @@ pub enum Place {
     Anywhere,
     /// The namespace that the subject's token or certificate names.
     OwnNamespace,
-    /// Objects that name the site of the agent.
+    /// Objects of the agent's site.
     OwnSite,
+    /// What an Assignment of the agent's site names.
+    NamedBySite,
+    /// The agent's own node, and what is about it.
+    OwnNode,
     /// The Leases by which the agent says that its site and its node live.
     OwnLease,
 }
@@ -51,8 +55,10 @@ pub enum Class {
     OtherKinds,
     /// A kind of our own or of Kubernetes that nobody has put into this table yet.
     UnlistedKinds,
-    /// Writing the status of an Assignment or Node: what agents report.
-    ReportedStatus,
+    /// Writing the status of an Assignment: what the agents of its site report.
+    AssignmentStatus,
+    /// Writing the status of a Node: what its agent reports.
+    NodeStatus,
     /// Writing the status of anything else: what loops report.
     OtherStatus,
     /// Subresources beside status and scale.
@@ -65,6 +71,11 @@ pub enum Class {
     AllKinds,
     Health,
     Discovery,
+    /// Joining, and renewing what joining gave. The token or the key is the proof, and it is in the
+    /// body: nobody has signed in yet, or can any more.
+    Joining,
+    /// Where controllers are.
+    Lighthouse,
     Administration,
     /// The REST APIs of other projects. Behind them a caller does with resources what the rows on
     /// those allow.
@@ -160,18 +171,64 @@ pub const RULES: &[Rule] = &[
         place: Place::Anywhere,
     },
     Rule { roles: &[Manager], verbs: READ, classes: &[JoinTokens], place: Place::Anywhere },
-    // An agent converges to Assignments and reports on them; it never makes or deletes one.
-    Rule { roles: &[Agent], verbs: READ, classes: &[Assignments, Nodes], place: Place::OwnSite },
+    Rule {
+        roles: &[Anonymous, Guest, User, Manager, Agent, System],
+        verbs: &[Verb::Get, Verb::Create],
+        classes: &[Joining],
+        place: Place::Anywhere,
+    },
+    Rule {
+        roles: &[Guest, User, Manager, Agent, System],
+        verbs: &[Verb::Get],
+        classes: &[Lighthouse],
+        place: Place::Anywhere,
+    },
+    // Whoever registers decides where others go.
+    Rule {
+        roles: &[Manager, System],
+        verbs: &[Verb::Create],
+        classes: &[Lighthouse],
+        place: Place::Anywhere,
+    },
+    // An agent converges to Assignments and reports on them; it never makes or deletes one. Of the
+    // object beside its status it may change one thing, which the apiserver sees to: it lets go of
+    // an Assignment that is being deleted.
+    Rule { roles: &[Agent], verbs: READ, classes: &[Assignments], place: Place::OwnSite },
     Rule {
         roles: &[Agent],
         verbs: &[Verb::Update, Verb::Patch],
-        classes: &[Assignments, Nodes, ReportedStatus],
+        classes: &[Assignments, AssignmentStatus],
         place: Place::OwnSite,
     },
-    Rule { roles: &[Agent], verbs: &[Verb::Create], classes: &[Nodes], place: Place::OwnSite },
+    // The server makes the Node at the joining; what people say about it is not the agent's.
+    Rule { roles: &[Agent], verbs: READ, classes: &[Nodes], place: Place::OwnNode },
     Rule {
         roles: &[Agent],
-        verbs: &[Verb::Get, Verb::Create, Verb::Update, Verb::Patch],
+        verbs: &[Verb::Update, Verb::Patch],
+        classes: &[NodeStatus],
+        place: Place::OwnNode,
+    },
+    Rule {
+        roles: &[Agent],
+        verbs: READ,
+        classes: &[Secrets, ConfigMaps],
+        place: Place::NamedBySite,
+    },
+    Rule {
+        roles: &[Agent],
+        verbs: &[Verb::Create, Verb::Update, Verb::Patch],
+        classes: &[Events],
+        place: Place::OwnSite,
+    },
+    Rule {
+        roles: &[Agent],
+        verbs: &[Verb::Create, Verb::Update, Verb::Patch],
+        classes: &[Events],
+        place: Place::OwnNode,
+    },
+    Rule {
+        roles: &[Agent],
+        verbs: &[Verb::Get, Verb::List, Verb::Watch, Verb::Create, Verb::Update, Verb::Patch],
         classes: &[Leases],
         place: Place::OwnLease,
     },
@@ -197,7 +254,8 @@ pub const RULES: &[Rule] = &[
             Definitions,
             OtherKinds,
             UnlistedKinds,
-            ReportedStatus,
+            AssignmentStatus,
+            NodeStatus,
             OtherStatus,
             OtherSubresources,
             OwnReviews,
@@ -209,7 +267,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         roles: &[Admin],
         verbs: EVERYTHING,
-        classes: &[Health, Discovery, Administration, Facades, OtherPaths],
+        classes: &[Health, Discovery, Joining, Lighthouse, Administration, Facades, OtherPaths],
         place: Place::Anywhere,
     },
 ];
@@ -252,6 +310,10 @@ const PATHS: &[(&str, Class)] = &[
     ("/api", Discovery),
     ("/apis", Discovery),
     ("/openapi", Discovery),
+    ("/tombolo/join", Joining),
+    ("/tombolo/nonce", Joining),
+    ("/tombolo/renew", Joining),
+    ("/tombolo/controllers", Lighthouse),
     ("/tombolo/backup", Administration),
     ("/tombolo/restore", Administration),
     ("/tombolo/audit", Administration),
@@ -276,7 +338,8 @@ impl Class {
         Definitions,
         OtherKinds,
         UnlistedKinds,
-        ReportedStatus,
+        AssignmentStatus,
+        NodeStatus,
         OtherStatus,
         OtherSubresources,
         OwnReviews,
@@ -284,6 +347,8 @@ impl Class {
         AllKinds,
         Health,
         Discovery,
+        Joining,
+        Lighthouse,
         Administration,
         Facades,
         OtherPaths,
@@ -316,7 +381,8 @@ impl Class {
             Definitions => "custom resource definitions",
             OtherKinds => "kinds that users define",
             UnlistedKinds => "any other kind of ours or of Kubernetes",
-            ReportedStatus => "status of assignments and nodes",
+            AssignmentStatus => "status of assignments",
+            NodeStatus => "status of nodes",
             OtherStatus => "status of anything else",
             OtherSubresources => "other subresources",
             OwnReviews => "reviews of oneself",
@@ -324,6 +390,8 @@ impl Class {
             AllKinds => "all kinds at once",
             Health => "health and version",
             Discovery => "discovery and OpenAPI",
+            Joining => "joining and renewing",
+            Lighthouse => "the list of controllers",
             Administration => "backup, restore, audit",
             Facades => "facades (then as the rows on resources say)",
             OtherPaths => "any other path",
@@ -351,7 +419,8 @@ impl Class {
                 group: "apiextensions.k8s.io",
                 resources: &["customresourcedefinitions"],
             },
-            ReportedStatus => ours(&["assignments/status", "nodes/status"]),
+            AssignmentStatus => ours(&["assignments/status"]),
+            NodeStatus => ours(&["nodes/status"]),
             OtherStatus => every(&["*/status"]),
             OwnReviews => every(&[
                 "selfsubjectaccessreviews",
@@ -368,6 +437,8 @@ impl Class {
             AllKinds => every(&["*"]),
             Health => Members::Paths(&["/healthz", "/livez", "/readyz", "/version"]),
             Discovery => Members::Paths(&["/api", "/api/*", "/apis", "/apis/*", "/openapi/*"]),
+            Joining => Members::Paths(&["/tombolo/join", "/tombolo/nonce", "/tombolo/renew"]),
+            Lighthouse => Members::Paths(&["/tombolo/controllers"]),
             Administration => {
                 Members::Paths(&["/tombolo/backup", "/tombolo/restore", "/tombolo/audit"])
             }
@@ -403,7 +474,8 @@ fn of_resource(verb: Verb, resource: &Resource<'_>) -> Class {
         "" | "scale" => class,
         "status" if verb.reads() => class,
         "status" => match class {
-            Assignments | Nodes => ReportedStatus,
+            Assignments => AssignmentStatus,
+            Nodes => NodeStatus,
             _ => OtherStatus,
         },
         _ => OtherSubresources,

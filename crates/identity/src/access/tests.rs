@@ -76,6 +76,10 @@ const PATHS: &[&str] = &[
     "/api",
     "/apis/tombolo.dev/v1alpha1",
     "/openapi/v3",
+    "/tombolo/join",
+    "/tombolo/nonce",
+    "/tombolo/renew",
+    "/tombolo/controllers",
     "/tombolo/backup",
     "/tombolo/restore",
     "/tombolo/audit",
@@ -87,13 +91,15 @@ const PATHS: &[&str] = &[
     "/matchmake",
 ];
 
-/// Namespace, site and name of the thing: the subjects' own, someone else's, the system's, none.
-const PLACES: &[(&str, &str, &str, &str)] = &[
-    ("own", "shop", "north", "web"),
-    ("other", "farm", "south", "web"),
-    ("system", SYSTEM_NAMESPACE, "", "node-n1"),
-    ("system, other", SYSTEM_NAMESPACE, "south", "node-n2"),
-    ("everywhere", "", "", ""),
+/// Namespace, site, node and name of the thing: the subjects' own, that of a sibling at the same
+/// site, someone else's, the system's, none.
+const PLACES: &[(&str, &str, &str, &str, &str)] = &[
+    ("own", "shop", "north", "n1", "web"),
+    ("sibling", "shop", "", "n2", "web"),
+    ("other", "farm", "south", "n3", "web"),
+    ("system", SYSTEM_NAMESPACE, "", "", "node-n1"),
+    ("system, other", SYSTEM_NAMESPACE, "south", "", "node-n2"),
+    ("everywhere", "", "", "", ""),
 ];
 
 fn matrix_row(text: &mut String, label: &str, target: Target<'_>) {
@@ -122,10 +128,10 @@ fn every_role_may_do_exactly_what_the_matrix_says() {
     text.truncate(text.trim_end().len());
     text.push('\n');
     for (group, resource, subresource) in RESOURCES {
-        for (place, namespace, site, name) in PLACES {
+        for (place, namespace, site, node, name) in PLACES {
             // A namespace is in itself, as the protocol's paths have it.
             let name = if *resource == "namespaces" { namespace } else { name };
-            let target = Resource { group, resource, subresource, namespace, name, site };
+            let target = Resource { group, resource, subresource, namespace, name, site, node };
             let slash = if subresource.is_empty() { "" } else { "/" };
             let label = format!("{resource}{slash}{subresource}.{group} {place}");
             matrix_row(&mut text, &label, Target::Resource(target));
@@ -171,8 +177,8 @@ fn the_page_for_people_shows_the_table() {
 #[test]
 fn an_admin_may_do_everything_and_nobody_more() {
     for (group, resource, subresource) in RESOURCES {
-        for (_, namespace, site, name) in PLACES {
-            let target = Resource { group, resource, subresource, namespace, name, site };
+        for (_, namespace, site, node, name) in PLACES {
+            let target = Resource { group, resource, subresource, namespace, name, site, node };
             for (_, verb) in VERBS {
                 let attributes = Attributes { verb: *verb, target: Target::Resource(target) };
                 assert!(authorize(&subject(RoleName::Admin), &attributes).is_ok());
@@ -192,7 +198,14 @@ fn check(role: RoleName, verb: &str, what: &str, expect: Expect) {
             let [group, resource, subresource, namespace, name] = parts[..] else {
                 panic!("five parts")
             };
-            Target::Resource(Resource { group, resource, subresource, namespace, name, site: "" })
+            Target::Resource(Resource {
+                group,
+                resource,
+                subresource,
+                namespace,
+                name,
+                ..Resource::default()
+            })
         }
     };
     let verb = Verb::parse(verb);
@@ -330,9 +343,14 @@ fn the_list_of_rules_follows_the_namespace() {
     assert!(lines(RoleName::Admin, "").contains(r#"* * in "*""#));
     expect![[r#"
         create selfsubjectaccessreviews,selfsubjectrulesreviews,selfsubjectreviews in "*" named ""
-        get,create,update,patch leases in "coordination.k8s.io" named "site-north,node-n1"
+        get,list,watch nodes in "tombolo.dev" named "n1"
+        update,patch nodes/status in "tombolo.dev" named "n1"
+        create,update,patch events in "*" named "n1"
+        get,list,watch,create,update,patch leases in "coordination.k8s.io" named "site-north,node-n1"
         get /healthz,/livez,/readyz,/version
         get /api,/api/*,/apis,/apis/*,/openapi/*
+        get,create /tombolo/join,/tombolo/nonce,/tombolo/renew
+        get /tombolo/controllers
     "#]]
     .assert_eq(&lines(RoleName::Agent, ""));
 }

@@ -1,0 +1,248 @@
+//! Every way to join and to be refused, as data.
+
+use expect_test::{Expect, expect};
+
+use super::*;
+
+const NOW: &str = "2026-06-01T12:30:00Z";
+
+fn token() -> Token {
+    Token::from_bytes([7; 32])
+}
+
+/// `token` is `unknown`, `other`, or `SITE [until TIME] [used NODE]`; the token was made at noon.
+fn record(text: &str) -> Option<Record> {
+    let mut words = text.split_whitespace();
+    let site = words.next().unwrap().to_owned();
+    if site == "unknown" {
+        return None;
+    }
+    let hash = match site.as_str() {
+        "other" => Token::from_bytes([8; 32]).hash(),
+        _ => token().hash(),
+    };
+    let mut record = Record {
+        hash,
+        site,
+        created: "2026-06-01T12:00:00Z".parse().unwrap(),
+        expires: "2026-06-01T13:00:00Z".parse().unwrap(),
+        used_by: None,
+    };
+    while let Some(word) = words.next() {
+        let value = words.next().unwrap();
+        match word {
+            "until" => record.expires = value.parse().unwrap(),
+            "used" => record.used_by = Some(value.to_owned()),
+            other => panic!("{other}"),
+        }
+    }
+    Some(record)
+}
+
+/// `node` is empty, or `SITE [machine M] [key K] [alive yes] [revoked yes] [copy I]`.
+fn known(text: &str) -> Option<Known> {
+    let mut words = text.split_whitespace();
+    let mut known = Known { site: words.next()?.to_owned(), ..Known::default() };
+    while let Some(word) = words.next() {
+        let value = words.next().unwrap().to_owned();
+        match word {
+            "machine" => known.machine = Some(value),
+            "key" => known.key = Some(value),
+            "alive" => known.alive = true,
+            "revoked" => known.revoked = true,
+            "copy" => known.quarantined.push(value),
+            other => panic!("{other}"),
+        }
+    }
+    Some(known)
+}
+
+/// Machine `m1` with key `k1` wants to join as `n1` with a token for site `north`.
+#[track_caller]
+fn check(token_text: &str, site_exists: bool, node: &str, expect: Expect) {
+    let token = token();
+    let applicant = Applicant { token: &token, node: "n1", machine: "m1", key: "k1" };
+    let observed = Observed { record: record(token_text), site_exists, node: known(node) };
+    expect.assert_eq(&match join(&applicant, &observed, NOW.parse().unwrap()) {
+        Ok(Plan { site, make_site, how }) => format!("{site}, make site: {make_site}: {how}"),
+        Err(refused) => refused.to_string(),
+    });
+}
+
+#[test]
+fn a_fresh_name_joins_and_the_site_is_made_if_need_be() {
+    check("north", false, "", expect!["north, make site: true: joined as a new node"]);
+    check("north", true, "", expect!["north, make site: false: joined as a new node"]);
+    check(
+        "north",
+        true,
+        "north",
+        expect!["north, make site: false: joined as the node that was made for it"],
+    );
+}
+
+#[test]
+fn a_reinstall_adopts_the_node_of_the_same_site_only() {
+    check(
+        "north",
+        true,
+        "north machine m1 key k0 alive yes",
+        expect!["north, make site: false: was set up anew and joined; what it runs is kept"],
+    );
+    check(
+        "north",
+        true,
+        "north machine m1 key k0 revoked yes",
+        expect!["north, make site: false: was set up anew and joined; what it runs is kept"],
+    );
+    check(
+        "north",
+        true,
+        "south machine m1 key k0",
+        expect![[
+            r#"node "n1" belongs to site "south" and the token is for site "north": choose another name, or remove that node first"#
+        ]],
+    );
+}
+
+#[test]
+fn two_machines_of_one_name_do_not_push_each_other_out() {
+    check(
+        "north",
+        true,
+        "north machine m2 key k0 alive yes",
+        expect![[
+            r#"node "n1" is alive on another machine: choose another name, or remove that node first"#
+        ]],
+    );
+    check(
+        "north",
+        true,
+        "north machine m2 key k0",
+        expect!["north, make site: false: joined in the place of machine m2, which was silent"],
+    );
+}
+
+#[test]
+fn a_token_is_good_once_and_for_an_hour() {
+    check(
+        "north used n2",
+        true,
+        "",
+        expect![[r#"the join token has been used by node "n2": each is good for one machine"#]],
+    );
+    check(
+        "north used n1",
+        true,
+        "north machine m1 key k0",
+        expect![[r#"the join token has been used by node "n1": each is good for one machine"#]],
+    );
+    check(
+        "north until 2026-06-01T12:30:00Z",
+        true,
+        "",
+        expect!["the join token expired at 2026-06-01T12:30:00Z: ask for a new one"],
+    );
+    for text in ["unknown", "other"] {
+        check(
+            text,
+            true,
+            "",
+            expect![
+                "the join token is not known here: it was removed, or belongs to another server"
+            ],
+        );
+    }
+}
+
+#[test]
+fn a_token_that_claims_a_year_still_ends_after_an_hour() {
+    let mut record = record("north until 2027-06-01T12:00:00Z");
+    record.as_mut().unwrap().created = "2026-06-01T11:29:59Z".parse().unwrap();
+    let token = token();
+    let applicant = Applicant { token: &token, node: "n1", machine: "m1", key: "k1" };
+    let observed = Observed { record, site_exists: true, node: None };
+    let refused = join(&applicant, &observed, NOW.parse().unwrap()).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "the join token expired at 2026-06-01T12:29:59Z: ask for a new one"
+    );
+}
+
+#[test]
+fn an_answer_that_was_lost_can_be_had_again_with_the_same_key() {
+    check(
+        "north used n1",
+        true,
+        "north machine m1 key k1",
+        expect!["north, make site: false: asked again; the first answer was lost"],
+    );
+    check(
+        "north used n1 until 2026-06-01T12:29:00Z",
+        true,
+        "north machine m1 key k1",
+        expect!["the join token expired at 2026-06-01T12:29:00Z: ask for a new one"],
+    );
+}
+
+/// The agent of `n1` at `north` with key `k1`, started as instance `i1`.
+#[track_caller]
+fn check_standing(node: &str, site_exists: bool, expect: Expect) {
+    let bearer = Bearer { site: "north", node: "n1", key: Some("k1"), instance: Some("i1") };
+    expect.assert_eq(&match standing(&bearer, known(node).as_ref(), site_exists) {
+        Ok(()) => "stands".to_owned(),
+        Err(fallen) => fallen.to_string(),
+    });
+}
+
+#[test]
+fn an_agent_acts_while_its_node_is_its_own() {
+    check_standing("north key k1", true, expect!["stands"]);
+    check_standing("north key k1 copy i2", true, expect!["stands"]);
+    check_standing(
+        "",
+        true,
+        expect![[
+            r#"node "n1" is not known any more: it was removed; join again with a new token"#
+        ]],
+    );
+    check_standing(
+        "north key k1",
+        false,
+        expect![[
+            r#"site "north" is not known any more: it was removed; join again with a new token"#
+        ]],
+    );
+    check_standing(
+        "south key k1",
+        true,
+        expect![[r#"node "n1" belongs to site "south" now; join again with a token for it"#]],
+    );
+    check_standing(
+        "north key k1 revoked yes",
+        true,
+        expect![[r#"the certificate of node "n1" was revoked; join again with a new token"#]],
+    );
+    check_standing(
+        "north key k2",
+        true,
+        expect![[
+            r#"node "n1" has joined anew with another key; this one is worth nothing any more"#
+        ]],
+    );
+    // Removed and made again by hand: nobody has joined as that one.
+    check_standing(
+        "north",
+        true,
+        expect![[
+            r#"node "n1" has joined anew with another key; this one is worth nothing any more"#
+        ]],
+    );
+    check_standing(
+        "north key k1 copy i1",
+        true,
+        expect![[
+            r#"this agent uses the identity of node "n1", which is alive elsewhere: its data folder is a copy; remove the folder and join under another name"#
+        ]],
+    );
+}
