@@ -6,9 +6,9 @@ use tombolo_yaml::{Node, Span};
 use crate::{Diagnostic, FORMATS, Format};
 
 /// The format of the documents of one text.
-pub fn detect(documents: &[Node]) -> Result<Format, Diagnostic> {
+pub fn detect(documents: &[Node]) -> Result<Format, Box<Diagnostic>> {
     let found = FORMATS.iter().find(|row| (row.recognises)(documents));
-    found.map(|row| row.format).ok_or_else(|| unknown(documents))
+    found.map(|row| row.format).ok_or_else(|| Box::new(unknown(documents)))
 }
 
 fn unknown(documents: &[Node]) -> Diagnostic {

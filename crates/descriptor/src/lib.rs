@@ -25,6 +25,8 @@ mod path;
 mod quantity;
 mod reader;
 mod render;
+mod report;
+mod screen;
 mod tosca;
 mod validated;
 pub mod write;
@@ -37,7 +39,8 @@ use tombolo_yaml::{Limits, Node};
 pub use detect::detect;
 pub use diagnostic::{Diagnostic, Note, NoteKind};
 pub use format::Format;
-pub use render::{Colour, render};
+pub use render::{Colour, render, render_notes};
+pub use report::report;
 pub use tombolo_yaml::{Lines, Mend, Position, Severity, Span};
 
 use reader::Reader;
@@ -129,7 +132,7 @@ pub fn read(source: Source<'_>, format: Option<Format>, files: &dyn Files) -> Re
         // A text that does not even parse has told what is wrong with it.
         Err(_) if is_broken && documents.is_empty() => return reader.finish(None, Vec::new()),
         Err(diagnostic) => {
-            reader.diagnose(diagnostic);
+            reader.diagnose(*diagnostic);
             return reader.finish(None, Vec::new());
         }
     };

@@ -129,7 +129,7 @@ mod tests {
         check("1_000", Value::Int(1000));
         check("-9223372036854775808", Value::Int(i64::MIN));
         check("18446744073709551615", Value::Float(18_446_744_073_709_551_615.0));
-        check("089", Value::Float(89.0));
+        check("089", Value::Int(89));
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(crate) fn problem(error: &ScanError, text: &str, lines: &Lines<'_>) -> Probl
         | Kind::TabInBlockIndentation
         | Kind::TabAtBlockScalarStart
         | Kind::TabInIndentation
-        | Kind::TabInPlainScalar => tab(at, lines),
+        | Kind::TabInPlainScalar => tab(at, text, lines),
         Kind::RecursionLimitExceeded => {
             Problem::error("too-deep", here(at, text), "too many levels within each other")
         }
@@ -42,6 +42,9 @@ fn plain(kind: &ErrorKind, at: u32, text: &str, line: u32, lines: &Lines<'_>) ->
     let span = here(at, text);
     let (message, expected) = match kind {
         Kind::UnclosedQuotedScalar => ("a quoted text does not end", "the closing quote"),
+        Kind::InvalidQuotedScalarIndent => {
+            ("the quoted text that began above goes on here", "the closing quote before this line")
+        }
         Kind::UnclosedFlowCollection { open: '[' } | Kind::UnexpectedEofFlowSequence => {
             ("a list in brackets does not end", "\"]\"")
         }
@@ -84,7 +87,10 @@ fn plain(kind: &ErrorKind, at: u32, text: &str, line: u32, lines: &Lines<'_>) ->
     Problem::error("syntax", span, message).expecting(expected)
 }
 
-fn tab(at: u32, lines: &Lines<'_>) -> Problem {
+fn tab(at: u32, text: &str, lines: &Lines<'_>) -> Problem {
+    // The parser may have stopped at the beginning of the text that the tab ends.
+    let rest = text.get(at as usize..).unwrap_or_default();
+    let at = at + offset(rest.find('\t').unwrap_or(0));
     let number = lines.position(at).line;
     let start = lines.start(number).unwrap_or(at);
     let line = lines.line(number).unwrap_or_default();
@@ -98,7 +104,7 @@ fn tab(at: u32, lines: &Lines<'_>) -> Problem {
             let blanks = indentation.replace('\t', "  ");
             Problem::error("tab", tabs, message).expecting(expected).mended_by(whole, blanks)
         }
-        None => Problem::error("tab", Span::new(at, at + 1), message).expecting(expected),
+        None => Problem::error("tab", here(at, text), message).expecting(expected),
     }
 }
 

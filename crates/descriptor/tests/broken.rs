@@ -1,0 +1,93 @@
+//! Every file in `tests/broken` has a mistake in it, and beside it stands the message that its
+//! author gets. `UPDATE_EXPECT=1` writes the messages anew; read them before they are committed.
+
+use std::fs;
+use std::path::PathBuf;
+
+use expect_test::expect_file;
+use tombolo_descriptor::{
+    Colour, Diagnostic, Format, NoFiles, Reading, Source, read, render, report,
+};
+
+/// More files than this are asked for; that they stay is asked here.
+const FILES_MIN: usize = 30;
+
+fn files() -> Vec<PathBuf> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/broken");
+    let entries = fs::read_dir(folder).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let mut paths: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|ending| ending == "yaml")).collect();
+    paths.sort();
+    paths
+}
+
+/// A first line `# read as icos` forces a format.
+fn read_file(text: &str) -> Reading {
+    let format = text
+        .lines()
+        .next()
+        .and_then(|line| line.strip_prefix("# read as "))
+        .map(|word| word.parse::<Format>().unwrap());
+    read(Source { name: "broken.yaml", text }, format, &NoFiles)
+}
+
+#[test]
+fn every_broken_file_gets_its_message() {
+    let files = files();
+    assert!(files.len() >= FILES_MIN, "only {} broken files", files.len());
+    for path in files {
+        let text = fs::read_to_string(&path).unwrap();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let reading = read_file(&text);
+        assert!(!reading.diagnostics.is_empty(), "nothing is wrong with {name}");
+        let shown = render(Source { name, text: &text }, &reading.diagnostics, Colour::Never);
+        expect_file![path.with_extension("expected")].assert_eq(&shown);
+    }
+}
+
+/// What is offered as the mend must mend: applied alone, it takes its own message away.
+#[test]
+fn every_mend_mends() {
+    for path in files() {
+        let text = fs::read_to_string(&path).unwrap();
+        let before = read_file(&text).diagnostics;
+        for diagnostic in &before {
+            let Some(mend) = &diagnostic.mend else { continue };
+            let mut mended = text.clone();
+            mended.replace_range(mend.span.range(), &mend.replacement);
+            let after = read_file(&mended).diagnostics;
+            let count = |all: &[Diagnostic]| {
+                all.iter()
+                    .filter(|other| {
+                        other.code == diagnostic.code
+                            && other.message == diagnostic.message
+                            && other.path == diagnostic.path
+                    })
+                    .count()
+            };
+            assert!(
+                count(&after) < count(&before),
+                "{}: {diagnostic:?} is still there in\n{mended}\n{after:#?}",
+                path.display()
+            );
+        }
+    }
+}
+
+/// An editor must be able to find every place that the report names.
+#[test]
+fn every_report_has_places_within_the_text() {
+    for path in files() {
+        let text = fs::read_to_string(&path).unwrap();
+        let reading = read_file(&text);
+        let json = report(Source { name: "x", text: &text }, &reading);
+        assert_eq!(json["valid"], !reading.has_errors());
+        for diagnostic in json["diagnostics"].as_array().unwrap() {
+            let offset = |end: &str| {
+                usize::try_from(diagnostic["range"][end]["offset"].as_u64().unwrap()).unwrap()
+            };
+            assert!(text.get(offset("start")..offset("end")).is_some(), "{diagnostic}");
+        }
+    }
+}
