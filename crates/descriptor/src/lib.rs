@@ -9,6 +9,7 @@
 
 #![allow(dead_code, reason = "the readers that call all of this are still being written")]
 
+mod beyond;
 mod ceaml;
 mod charity;
 mod codeco;
@@ -20,6 +21,7 @@ mod fields;
 mod format;
 mod icos;
 mod kubernetes;
+mod mentions;
 mod native;
 mod path;
 mod quantity;

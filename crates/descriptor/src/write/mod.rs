@@ -1,1 +1,3 @@
 //! Apps back into the formats that people bring.
+
+mod emit;

@@ -1,0 +1,391 @@
+//! The objects of one file put together to an App: which Service leads to which workload, which
+//! ConfigMap belongs to whom, who calls whom.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use tombolo_model::component::{Affinity, Component, Expose};
+use tombolo_model::needs::Needs;
+use tombolo_model::run::Run;
+use tombolo_model::{App, AppSpec};
+use tombolo_yaml::Node;
+
+use crate::beyond::foreign;
+use crate::fields::Field;
+use crate::kubernetes::container::text_map;
+use crate::kubernetes::pod::Objects;
+use crate::kubernetes::scheduling::Selector;
+use crate::kubernetes::service::{self, Service};
+use crate::kubernetes::workload::{self, Workload};
+use crate::kubernetes::{LABEL_PART_OF, service::ingress_backends};
+use crate::mentions::{self, Host};
+use crate::reader::Reader;
+
+/// What the cluster wrote into an object; whoever applies it leaves it out.
+const WRITTEN_BY_CLUSTER: &[&str] = &[
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+/// The objects of a file, sorted.
+#[derive(Debug, Default)]
+pub(super) struct File<'a> {
+    workloads: Vec<Field<'a>>,
+    services: Vec<Service<'a>>,
+    ingresses: Vec<Field<'a>>,
+    configs: Vec<(String, Field<'a>)>,
+    claims: Vec<(String, Field<'a>)>,
+    /// Any other kind.
+    rest: Vec<(String, Field<'a>)>,
+    objects: Objects,
+    namespaces: BTreeSet<String>,
+}
+
+impl<'a> File<'a> {
+    pub(super) fn sort_in(&mut self, root: Field<'a>, reader: &mut Reader<'_>) {
+        let Some(mut fields) = root.fields(reader) else { return };
+        let Some(kind) = fields.need("kind", reader, "Deployment, Service, ConfigMap, …") else {
+            return;
+        };
+        fields.need("apiVersion", reader, "the group and version of the kind, such as apps/v1");
+        let name = fields
+            .need("metadata", reader, "a mapping with the name")
+            .and_then(|metadata| self.read_metadata(&metadata, reader));
+        let (Some(kind), Some(name)) = (kind.str(reader), name) else { return };
+        match kind {
+            "Service" => {
+                let spec = fields.need("spec", reader, "ports and a selector");
+                let found = spec.and_then(|spec| service::read(&root, name, &spec, reader));
+                self.services.extend(found);
+            }
+            "ConfigMap" => {
+                let entries = fields.take("data").map(|data| text_map(&data, reader));
+                if let Some(binary) = fields.take("binaryData") {
+                    binary.dropped(reader, "only texts become files of a container");
+                }
+                for key in ["immutable"] {
+                    fields.take(key);
+                }
+                fields.take("metadata");
+                fields.finish(
+                    foreign(&["apiVersion", "binaryData", "data", "immutable", "kind", "metadata"]),
+                    reader,
+                );
+                self.objects.configs.insert(name.clone(), entries.unwrap_or_default());
+                reader.other(cleaned(root.node));
+                self.configs.push((name, root));
+            }
+            "Secret" => {
+                let mut keys = BTreeSet::new();
+                for part in ["data", "stringData"] {
+                    let entries = fields.take(part).map(|data| data.pairs(reader));
+                    keys.extend(entries.unwrap_or_default().into_iter().map(|(key, _)| key));
+                }
+                for key in ["immutable", "type"] {
+                    fields.take(key);
+                }
+                let known =
+                    ["apiVersion", "data", "immutable", "kind", "metadata", "stringData", "type"];
+                fields.finish(foreign(&known), reader);
+                self.objects.secrets.insert(name, keys);
+                reader.other(cleaned(root.node));
+            }
+            "PersistentVolumeClaim" => {
+                if let Some((name, size)) = workload::read_claim(&root, reader) {
+                    self.objects.claims.insert(name.clone(), size);
+                    self.claims.push((name, root));
+                }
+            }
+            "Namespace" => root.dropped(reader, "the App says in which namespace it lives"),
+            "Ingress" => self.ingresses.push(root),
+            kind if workload::is_workload(kind) => self.workloads.push(root),
+            kind => self.rest.push((kind.to_owned(), root.clone())),
+        }
+    }
+
+    fn read_metadata(&mut self, metadata: &Field<'a>, reader: &mut Reader<'_>) -> Option<String> {
+        let mut fields = metadata.fields(reader)?;
+        if let Some(namespace) = fields.take("namespace").and_then(|name| name.text(reader)) {
+            self.namespaces.insert(namespace);
+        }
+        for key in WRITTEN_BY_CLUSTER {
+            if let Some(field) = fields.take(key) {
+                field.dropped(reader, "it is written by the cluster");
+            }
+        }
+        let name = fields.need("name", reader, "the name of the object");
+        for key in ["annotations", "finalizers", "generateName", "labels", "ownerReferences"] {
+            fields.take(key);
+        }
+        let known = ["annotations", "finalizers", "generateName", "labels", "name", "namespace"];
+        fields.finish(foreign(&known), reader);
+        name?.text(reader)
+    }
+
+    pub(super) fn into_app(self, documents: &[Node], reader: &mut Reader<'_>) -> Option<App> {
+        let mut workloads = Vec::new();
+        for root in &self.workloads {
+            workloads.extend(workload::workload(root, &self.objects, reader));
+        }
+        if workloads.is_empty() {
+            if let Some(first) = documents.first().filter(|_| !reader.has_errors()) {
+                Field::document(first)
+                    .error(reader, "nothing-runs", "there is no workload among these objects")
+                    .expecting(
+                        "a Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob or Pod",
+                    );
+            }
+            return None;
+        }
+        let names = self.names(&workloads, reader);
+        let labels: Vec<(String, BTreeMap<String, String>)> = names
+            .iter()
+            .zip(&workloads)
+            .map(|(name, workload)| (name.clone(), workload.labels.clone()))
+            .collect();
+        let hosts = self.hosts(&workloads, &names);
+        let public: Vec<String> = self.ingresses.iter().flat_map(ingress_backends).collect();
+        let app_name = app_name(&workloads, reader);
+        let mut spec = AppSpec::default();
+        for (index, (workload, name)) in workloads.into_iter().zip(names).enumerate() {
+            reader.origin(format!("spec.components[{index}]"), workload.root.node.span);
+            let component = self.component(workload, name, &public, &labels, &hosts, reader);
+            spec.components.push(component);
+        }
+        self.tell_unmatched(&labels, reader);
+        self.keep_rest(&mut spec, reader);
+        let mut app = App::new(&app_name, spec);
+        let mut namespaces = self.namespaces.into_iter();
+        app.metadata.namespace = namespaces.next();
+        if namespaces.next().is_some()
+            && let Some(first) = documents.first()
+        {
+            let kept = app.metadata.namespace.clone().unwrap_or_default();
+            let what = format!("the objects are in several namespaces; the App is in {kept:?}");
+            Field::document(first).assumed(reader, &what);
+        }
+        Some(app)
+    }
+
+    /// A component is called what others call it: like its workload, unless the only Service that
+    /// leads to it has another name.
+    fn names(&self, workloads: &[Workload<'a>], reader: &mut Reader<'_>) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for workload in workloads {
+            let leading: Vec<&Service<'_>> =
+                self.services.iter().filter(|service| service.selects(&workload.labels)).collect();
+            let name = match leading.as_slice() {
+                [only]
+                    if only.name != workload.name
+                        && !names.contains(&only.name)
+                        && !workloads.iter().any(|other| other.name == only.name) =>
+                {
+                    let how = format!(
+                        "the component is named {:?} like its Service, for so others call it",
+                        only.name
+                    );
+                    workload.root.changed(reader, &how);
+                    only.name.clone()
+                }
+                _ => workload.name.clone(),
+            };
+            let path = workload.root.path.key("metadata").key("name");
+            let span = workload.root.node.at(&["metadata", "name"]).map(|name| name.span);
+            let label = reader.label(&name, &path, span.unwrap_or_default());
+            names.push(label.unwrap_or(name));
+        }
+        names
+    }
+
+    /// Every name under which a component can be called.
+    fn hosts(&self, workloads: &[Workload<'a>], names: &[String]) -> BTreeMap<String, Host> {
+        let mut hosts = BTreeMap::new();
+        for service in &self.services {
+            let behind = workloads.iter().zip(names).find(|(one, _)| service.selects(&one.labels));
+            if let Some((workload, name)) = behind {
+                let ports = service.ways(&workload.pod.ports);
+                hosts.insert(service.name.clone(), Host { component: name.clone(), ports });
+            }
+        }
+        hosts
+    }
+
+    fn component(
+        &self,
+        workload: Workload<'a>,
+        name: String,
+        public: &[String],
+        labels: &[(String, BTreeMap<String, String>)],
+        hosts: &BTreeMap<String, Host>,
+        reader: &mut Reader<'_>,
+    ) -> Component {
+        let mut component = Component { name, ..Component::default() };
+        component.replicas = workload.replicas;
+        component.stateful = workload.stateful;
+        component.unavailable_max = workload.unavailable_max;
+        let mut manifests = vec![single(cleaned(workload.root.node))];
+        for service in self.services.iter().filter(|one| one.selects(&workload.labels)) {
+            manifests.push(cleaned(service.field.node));
+            for mut expose in service.expose(&workload.pod.ports, reader) {
+                expose.public |= public.contains(&service.name);
+                push_expose(&mut component.expose, expose);
+            }
+        }
+        for port in workload.pod.ports.iter().filter(|port| port.host_port.is_some()) {
+            let (port, protocol, published) = (port.port, port.protocol, port.host_port);
+            let expose = Expose { port, protocol, name: None, public: true, published };
+            push_expose(&mut component.expose, expose);
+        }
+        let own_text = workload.root.node;
+        let belongs = |(name, _): &&(String, Field<'a>)| names_object(own_text, name);
+        for (_, object) in self.configs.iter().chain(&self.claims).filter(belongs) {
+            manifests.push(cleaned(object.node));
+        }
+        component.connects = mentions::connections(&workload.pod.texts, hosts, &component.name);
+        for connection in &component.connects {
+            let what = format!("it calls {:?}, whose name is in its environment", connection.to);
+            workload.root.assumed(reader, &what);
+        }
+        let pod = workload.pod;
+        component.affinity = affinity(&component.name, &pod.with, &pod.apart, labels);
+        if let Some(spread) = pod.spread {
+            component.affinity.get_or_insert_default().spread = Some(spread);
+        }
+        component.needs = (pod.needs != Needs::default()).then_some(pod.needs);
+        component.health = pod.health;
+        component.stop_grace = pod.stop_grace;
+        if workload.keeps_manifests {
+            component.run.push(Run { manifests, ..Run::default() });
+        }
+        if let Some(container) = pod.container {
+            component.run.push(Run { container: Some(container), ..Run::default() });
+        }
+        component
+    }
+
+    fn tell_unmatched(
+        &self,
+        labels: &[(String, BTreeMap<String, String>)],
+        reader: &mut Reader<'_>,
+    ) {
+        for service in &self.services {
+            if !labels.iter().any(|(_, labels)| service.selects(labels)) {
+                service.field.dropped(reader, "no workload of this file is behind this Service");
+            }
+        }
+    }
+
+    /// Objects of other kinds go with the first component, whose manifests they are then.
+    fn keep_rest(&self, spec: &mut AppSpec, reader: &mut Reader<'_>) {
+        let ingresses = self.ingresses.iter().map(|root| ("Ingress".to_owned(), root.clone()));
+        for (kind, root) in self.rest.iter().cloned().chain(ingresses) {
+            let first = spec.components.first_mut();
+            let run = first.and_then(|first| {
+                let way = first.run.iter_mut().find(|run| !run.manifests.is_empty())?;
+                Some((first.name.clone(), way))
+            });
+            match run {
+                Some((name, run)) => {
+                    run.manifests.push(cleaned(root.node));
+                    let what =
+                        format!("this {kind} is applied with {name:?} on a Kubernetes site only");
+                    root.assumed(reader, &what);
+                }
+                None => root.dropped(reader, "no component runs as manifests"),
+            }
+        }
+    }
+}
+
+fn push_expose(list: &mut Vec<Expose>, expose: Expose) {
+    let same = |known: &&mut Expose| known.port == expose.port && known.protocol == expose.protocol;
+    match list.iter_mut().find(same) {
+        Some(known) => {
+            known.public |= expose.public;
+            known.published = known.published.or(expose.published);
+            known.name = known.name.take().or(expose.name);
+        }
+        None => list.push(expose),
+    }
+}
+
+fn affinity(
+    own_name: &str,
+    with: &[Selector],
+    apart: &[Selector],
+    labels: &[(String, BTreeMap<String, String>)],
+) -> Option<Affinity> {
+    let chosen = |selectors: &[Selector]| {
+        let matches = |labels| selectors.iter().any(|selector| selector.matches(labels));
+        let names = labels.iter().filter(|(_, labels)| matches(labels));
+        names.map(|(name, _)| name.clone()).collect::<Vec<_>>()
+    };
+    let apart = chosen(apart);
+    let not_itself = |name: &String| name != own_name && !apart.contains(name);
+    let with = chosen(with).into_iter().filter(not_itself).collect();
+    let affinity = Affinity { with, apart, spread: None };
+    (affinity != Affinity::default()).then_some(affinity)
+}
+
+/// Whether an object speaks of another by its name, anywhere where one does.
+fn names_object(node: &Node, wanted: &str) -> bool {
+    let mut waiting = vec![node];
+    while let Some(node) = waiting.pop() {
+        for (key, value) in node.as_map().into_iter().flatten() {
+            let names_one = matches!(key.text.as_str(), "claimName" | "name");
+            if names_one && value.as_str() == Some(wanted) && node.get("image").is_none() {
+                return true;
+            }
+            waiting.push(value);
+        }
+        waiting.extend(node.as_list().into_iter().flatten());
+    }
+    false
+}
+
+fn app_name(workloads: &[Workload<'_>], reader: &mut Reader<'_>) -> String {
+    let part_of = workloads.iter().find_map(|workload| {
+        let path = ["metadata", "labels", LABEL_PART_OF];
+        workload.root.node.at(&path).and_then(Node::as_str)
+    });
+    let Some(first) = workloads.first() else { return String::new() };
+    let name = part_of.unwrap_or(&first.name);
+    if part_of.is_none() && workloads.len() > 1 {
+        let what = format!(
+            "the App is named {name:?} like its first workload; the label {LABEL_PART_OF} would \
+             name it"
+        );
+        first.root.assumed(reader, &what);
+    }
+    reader.origin("metadata.name", first.root.node.span);
+    let path = first.root.path.key("metadata").key("name");
+    reader.label(name, &path, first.root.key_span).unwrap_or_else(|| name.to_owned())
+}
+
+/// The object without what a cluster wrote into it.
+fn cleaned(node: &Node) -> Value {
+    let mut object = node.to_json();
+    if let Some(top) = object.as_object_mut() {
+        top.remove("status");
+        if let Some(metadata) = top.get_mut("metadata").and_then(Value::as_object_mut) {
+            for key in WRITTEN_BY_CLUSTER {
+                metadata.remove(*key);
+            }
+        }
+    }
+    object
+}
+
+/// One instance of a component is one pod.
+fn single(mut object: Value) -> Value {
+    if let Some(replicas) = object.pointer_mut("/spec/replicas") {
+        *replicas = 1.into();
+    }
+    object
+}

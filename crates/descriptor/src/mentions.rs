@@ -1,0 +1,182 @@
+//! Names of other components in the environment and the command line of one: `http://store:8080`,
+//! `store.shop.svc.cluster.local`, `DB_HOST=store`. Called by the readers of compose files and of
+//! Kubernetes manifests, in whose formats nothing else says who calls whom.
+
+use std::collections::BTreeMap;
+
+use tombolo_model::component::{Connection, Protocol};
+
+/// Longer texts are files, not addresses.
+const TEXT_BYTES_MAX: usize = 16 * 1024;
+
+/// What answers to a host name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Host {
+    /// The component behind the name.
+    pub(crate) component: String,
+    /// The port that is called, and the one that the component listens on.
+    pub(crate) ports: Vec<(u16, u16)>,
+}
+
+/// The components that the texts name, each with the port where one is named; in order of the
+/// texts, without repetition.
+pub(crate) fn connections(
+    texts: &[String],
+    hosts: &BTreeMap<String, Host>,
+    own_name: &str,
+) -> Vec<Connection> {
+    let mut found: Vec<Connection> = Vec::new();
+    for text in texts.iter().filter(|text| text.len() <= TEXT_BYTES_MAX) {
+        for mention in mentions(text) {
+            let Some(host) = lookup(mention.host, hosts) else { continue };
+            let certain = mention.is_address || mention.host.len() == text.trim().len();
+            if !certain || host.component == own_name {
+                continue;
+            }
+            let port = match (mention.port, host.ports.as_slice()) {
+                (Some(called), ports) => {
+                    let listens = ports.iter().find(|(from, _)| *from == called);
+                    Some(listens.map_or(called, |(_, to)| *to))
+                }
+                (None, [(_, only)]) => Some(*only),
+                (None, _) => None,
+            };
+            let to = host.component.clone();
+            let connection =
+                Connection { to, port, protocol: mention.protocol, ..Connection::default() };
+            add(&mut found, connection);
+        }
+    }
+    found
+}
+
+/// Adds a connection unless it is there; one without a port says less than one with it.
+pub(crate) fn add(found: &mut Vec<Connection>, connection: Connection) {
+    let same_way = |known: &&mut Connection| known.to == connection.to;
+    match found.iter_mut().filter(same_way).find(|known| {
+        known.port == connection.port || known.port.is_none() || connection.port.is_none()
+    }) {
+        Some(known) if known.port.is_none() => *known = connection,
+        Some(_) => (),
+        None => found.push(connection),
+    }
+}
+
+fn lookup<'h>(host: &str, hosts: &'h BTreeMap<String, Host>) -> Option<&'h Host> {
+    if let Some(found) = hosts.get(host) {
+        return Some(found);
+    }
+    let (name, rest) = host.split_once('.')?;
+    let mut parts = rest.split('.');
+    let _namespace = parts.next()?;
+    let is_service = matches!(parts.next(), None | Some("svc"));
+    is_service.then(|| hosts.get(name)).flatten()
+}
+
+#[derive(Debug, PartialEq)]
+struct Mention<'t> {
+    host: &'t str,
+    port: Option<u16>,
+    protocol: Protocol,
+    /// It has a port, a scheme or a domain, so that no word of a sentence looks like it.
+    is_address: bool,
+}
+
+/// Every run of letters, digits, dots and dashes in a text may be a host name.
+fn mentions(text: &str) -> Vec<Mention<'_>> {
+    let in_host = |letter: char| letter.is_ascii_alphanumeric() || "-._".contains(letter);
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < text.len() {
+        let rest = &text[at..];
+        let Some(start) = rest.find(in_host).map(|start| at + start) else { break };
+        let end =
+            text[start..].find(|letter| !in_host(letter)).map_or(text.len(), |end| start + end);
+        at = end;
+        let before = &text[..start];
+        let after = text[end..].strip_prefix(':').unwrap_or_default();
+        let digits = after.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(after.len());
+        let port = after[..digits].parse::<u16>().ok().filter(|port| *port > 0);
+        let protocol = match before {
+            before if before.ends_with("https://") => Protocol::Https,
+            before if before.ends_with("http://") => Protocol::Http,
+            _ => Protocol::Tcp,
+        };
+        let has_scheme = before.ends_with("://") || before.ends_with('@');
+        let host = &text[start..end];
+        let is_address = port.is_some() || has_scheme || host.contains(".svc");
+        found.push(Mention { host, port, protocol, is_address });
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(texts: &[&str], expected: Expect) {
+        let host = |component: &str, ports: &[(u16, u16)]| Host {
+            component: component.to_owned(),
+            ports: ports.to_vec(),
+        };
+        let hosts = BTreeMap::from([
+            ("store".to_owned(), host("store", &[(5432, 5432)])),
+            ("web-svc".to_owned(), host("web", &[(80, 8080), (443, 8443)])),
+            ("own".to_owned(), host("own", &[(1, 1)])),
+        ]);
+        let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+        let lines = connections(&texts, &hosts, "own").into_iter().map(|connection| {
+            let port = connection.port.map_or("any port".to_owned(), |port| port.to_string());
+            format!("{} {port} {}\n", connection.to, connection.protocol)
+        });
+        expected.assert_eq(&lines.collect::<String>());
+    }
+
+    #[test]
+    fn finds_addresses_in_any_text() {
+        check(
+            &["http://web-svc:80/x"],
+            expect![[r#"
+            web 8080 http
+        "#]],
+        );
+        check(
+            &["postgres://user:word@store/db"],
+            expect![[r#"
+            store 5432 tcp
+        "#]],
+        );
+        check(
+            &["store.shop.svc.cluster.local", "a,web-svc:9,web-svc:443"],
+            expect![[r#"
+            store 5432 tcp
+            web 9 tcp
+            web 8443 tcp
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_bare_name_counts_only_when_it_is_the_whole_value() {
+        check(
+            &["store"],
+            expect![[r#"
+            store 5432 tcp
+        "#]],
+        );
+        check(&["keeps things in store for you", "own:1", "store-2:80", "restore"], expect![""]);
+    }
+
+    #[test]
+    fn a_name_with_its_port_says_more_than_without() {
+        check(
+            &["web-svc", "web-svc:80"],
+            expect![[r#"
+            web 8080 tcp
+        "#]],
+        );
+    }
+}
