@@ -169,6 +169,20 @@ impl<'a> Field<'a> {
         Field { node, path: Path::root(), key_span: node.span }
     }
 
+    /// What stands at the end of a path of keys, without a word if there is nothing: for looking
+    /// into what is carried over as a whole.
+    pub(crate) fn look(&self, keys: &[&str]) -> Option<Field<'a>> {
+        keys.iter().try_fold(self.clone(), |field, key| {
+            let (key, node) = field.node.entry(key)?;
+            Some(Field { node, path: field.path.key(&key.text), key_span: key.span })
+        })
+    }
+
+    /// The entries of a list, none if it is no list; without a word, see [`Field::look`].
+    pub(crate) fn look_through(&self) -> Vec<Field<'a>> {
+        self.items(self.node.as_list().unwrap_or_default())
+    }
+
     /// A text; a number or a truth value counts as what was written.
     pub(crate) fn text(&self, reader: &mut Reader<'_>) -> Option<String> {
         self.str(reader).map(str::to_owned)
@@ -278,6 +292,16 @@ impl<'a> Field<'a> {
         match self.node.is_scalar() && !self.node.is_null() {
             true => vec![self.clone()],
             false => self.list(reader),
+        }
+    }
+
+    /// The entries of a list, or the one mapping that stands in its place.
+    pub(crate) fn list_or_mapping(&self, reader: &mut Reader<'_>) -> Vec<Field<'a>> {
+        match &self.node.value {
+            Value::Map(entries) if !entries.iter().any(|(key, _)| is_entry_without_blank(key)) => {
+                vec![self.clone()]
+            }
+            _ => self.list(reader),
         }
     }
 

@@ -1,14 +1,160 @@
-//! The ICOS application descriptor, in all its dialects. Called through the table of formats.
+//! The ICOS application descriptor, in all its dialects: a header with components, and manifests
+//! beside it (in documents of their own, in a list with names, or as they are in a list). Called
+//! through the table of formats. Start with [`read`]; a component is put together in `component`.
+
+mod component;
+mod links;
+mod manifests;
+mod policies;
+mod requirements;
 
 use tombolo_model::App;
+use tombolo_model::app::{AppSpec, Weights};
 use tombolo_yaml::{Node, Span};
 
-use crate::Diagnostic;
+use crate::detect::is_icos_header;
+use crate::fields::{Field, Fields, Rest};
+use crate::path::shown;
 use crate::reader::Reader;
+use component::Read;
+use manifests::Manifests;
+use policies::Policies;
 
-/// Reads the documents of one text.
+const KNOWN: &[&str] = &[
+    "name",
+    "description",
+    "namespace",
+    "homogeneous",
+    "components",
+    "dependencies",
+    "policies",
+    "requirements",
+    "manifests",
+];
+
+/// Reads the documents of one text: a header, and Kubernetes or compose documents beside it.
 pub(crate) fn read(documents: &[Node], reader: &mut Reader<'_>) -> Vec<App> {
-    let span = documents.first().map_or(Span::default(), |document| document.span);
-    reader.diagnose(Diagnostic::error("not-read-yet", span, "ICOS descriptors cannot be read yet"));
-    Vec::new()
+    let (headers, beside): (Vec<&Node>, Vec<&Node>) =
+        documents.iter().partition(|document| is_icos_header(document));
+    let (beside, stray): (Vec<&Node>, Vec<&Node>) =
+        beside.into_iter().partition(|document| manifests::is_object(document));
+    let Some((first, others)) = headers.split_first() else {
+        let span = documents.first().map_or(Span::default(), |document| document.span);
+        let path = crate::path::Path::root();
+        reader
+            .error("missing-field", &path, span, "\"components\" is missing")
+            .expecting("the header of an ICOS descriptor, with name and components");
+        return Vec::new();
+    };
+    for other in others {
+        Field::document(other)
+            .error(reader, "second-header", "a second header stands in the same text")
+            .expecting("one application in each text");
+    }
+    for document in stray {
+        let span =
+            document.as_map().and_then(<[_]>::first).map_or(document.span, |(key, _)| key.span);
+        let message = "this document is neither a manifest nor part of the header";
+        reader
+            .error("stray-document", &crate::path::Path::root(), span, message)
+            .expecting("a Kubernetes object or a compose project; the header is one document, without \"---\" or \"...\" in it");
+    }
+    read_app(first, &beside, reader).into_iter().collect()
+}
+
+fn read_app(header: &Node, beside: &[&Node], reader: &mut Reader<'_>) -> Option<App> {
+    let mut fields = Field::document(header).fields(reader)?;
+    let mut app = App::new("", AppSpec::default());
+    app.metadata.name = None;
+    read_head(&mut fields, &mut app, reader);
+
+    let mut manifests = Manifests::read(fields.take("manifests"), beside, reader);
+    let whole = fields.take("requirements");
+    let dependencies = fields.take("dependencies");
+    let policies = fields.take("policies");
+
+    let mut components: Vec<Read<'_>> = Vec::new();
+    let listed = fields.need("components", reader, "a list of components");
+    for entry in listed.as_ref().map(|field| field.list(reader)).unwrap_or_default() {
+        let number = components.len();
+        let read = component::read(&entry, number, whole.as_ref(), &mut manifests, reader);
+        components.extend(read);
+    }
+    if let Some(listed) = &listed {
+        reader.origin("spec.components", listed.key_span);
+    }
+    links::connect(&mut components, dependencies.as_ref(), reader);
+    manifests.tell_unused(reader);
+
+    let mut all = Policies::new(&components);
+    for read in &components {
+        if let Some(field) = &read.policies {
+            all.read(field, Some(&read.component.name), reader);
+        }
+    }
+    if let Some(field) = &policies {
+        all.read(field, None, reader);
+    }
+    fields.finish(Rest::Foreign { known: KNOWN, dropped: DROPPED }, reader);
+
+    app.spec.components = components.into_iter().map(|read| read.component).collect();
+    all.apply(&mut app.spec);
+    Some(app)
+}
+
+/// Keys that were proposed for ICOS at some time and that an App has no word for.
+const DROPPED: &[(&str, &str)] = &[
+    ("version", "an App has no version of its own"),
+    ("telemetry", "what is scraped is said by the annotations of the workload"),
+];
+
+fn read_head(fields: &mut Fields<'_>, app: &mut App, reader: &mut Reader<'_>) {
+    if let Some(field) = fields.need("name", reader, "the name of the application") {
+        app.metadata.name = field.object_name(reader);
+        field.origin(reader, "metadata.name");
+    }
+    if let Some(field) = fields.take("description") {
+        app.spec.description = field.text(reader);
+        field.origin(reader, "spec.description");
+    }
+    if let Some(field) = fields.take("namespace") {
+        app.metadata.namespace = field.label(reader);
+        field.origin(reader, "metadata.namespace");
+    }
+    if let Some(field) = fields.take("homogeneous") {
+        app.spec.homogeneous = field.boolean(reader).unwrap_or_default();
+    }
+}
+
+/// The weights of an App, each once.
+fn set_weight(weights: &mut Weights, key: &str, value: f64) {
+    let slot = match key {
+        "performance" => &mut weights.performance,
+        "energy" | "energyconsumption" | "energyConsumption" => &mut weights.energy,
+        "security" => &mut weights.security,
+        "cost" => &mut weights.cost,
+        "resilience" => &mut weights.resilience,
+        _ => &mut weights.latency,
+    };
+    *slot = Some(value);
+}
+
+/// The error that a name means nothing, with the nearest that does.
+fn unknown_name<'n>(
+    field: &Field<'_>,
+    reader: &mut Reader<'_>,
+    code: &'static str,
+    what: &str,
+    known: impl Iterator<Item = &'n str> + Clone,
+) {
+    let Some(name) = field.str(reader) else { return };
+    let message = format!("no {what} is named {}", shown(name));
+    let diagnostic = field.error(reader, code, message);
+    if known.clone().next().is_some() {
+        diagnostic.expecting(tombolo_model::suggest::one_of(known.clone().take(16)));
+    }
+    if let Some(meant) = tombolo_model::suggest::nearest(name, known) {
+        let span = field.node.span;
+        diagnostic.mended_by(span, meant);
+    }
 }

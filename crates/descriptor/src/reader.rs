@@ -136,6 +136,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn finish(mut self, format: Option<Format>, apps: Vec<App>) -> Reading {
+        self.notes.sort_by_key(|note| note.span.start);
         // A note without a place speaks of the text as such.
         if self.notes_left_out > 0 {
             let message = format!("{} more notes are not listed", self.notes_left_out);

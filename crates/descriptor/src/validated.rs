@@ -8,10 +8,20 @@ use tombolo_yaml::Span;
 use crate::Diagnostic;
 use crate::reader::Reader;
 
+/// What the model says about a list without entries.
+const EMPTY: &str = "must not be empty";
+
 /// Checks an App that was made from a foreign text.
 pub(crate) fn check(number: usize, app: &App, reader: &mut Reader<'_>) {
     let Ok(value) = serde_json::to_value(app) else { return };
     for invalid in validate::app(&value) {
+        // A part that could not be read is missing in the App; that it is wrong was told.
+        if matches!(invalid.problem, Problem::Required) && reader.has_errors() {
+            continue;
+        }
+        if invalid.message == EMPTY && reader.has_errors() {
+            continue;
+        }
         let span = reader.origin_of(number, &invalid.field).unwrap_or_default();
         let mut diagnostic = from_invalid(&invalid, span);
         diagnostic.message = match invalid.field.as_str() {

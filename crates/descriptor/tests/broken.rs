@@ -1,6 +1,8 @@
 //! Every file in `tests/broken` has a mistake in it, and beside it stands the message that its
 //! author gets. `UPDATE_EXPECT=1` writes the messages anew; read them before they are committed.
 
+#![expect(clippy::unwrap_used, reason = "a test may")]
+
 use std::fs;
 use std::path::PathBuf;
 
