@@ -18,6 +18,7 @@ mod detect;
 mod diagnostic;
 mod edgenet;
 mod fields;
+pub mod foreign;
 mod format;
 mod icos;
 mod kubernetes;
