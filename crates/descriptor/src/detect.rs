@@ -75,7 +75,8 @@ pub(crate) fn kubernetes(documents: &[Node]) -> bool {
 }
 
 fn is_tosca(documents: &[Node]) -> bool {
-    documents.iter().any(|document| document.get("tosca_definitions_version").is_some())
+    let keys = ["tosca_definitions_version", "topology_template"];
+    documents.iter().any(|document| keys.iter().any(|key| document.get(key).is_some()))
 }
 
 fn template_types(documents: &[Node]) -> impl Iterator<Item = &str> {
