@@ -17,6 +17,7 @@ pub mod network;
 pub mod power;
 pub mod processor;
 pub mod root;
+pub mod security;
 pub mod system;
 pub mod uuid;
 pub mod virtualization;
