@@ -14,7 +14,7 @@ use tombolo_yaml::{Node, Span};
 
 use crate::detect::is_icos_header;
 use crate::fields::{Field, Fields, Rest};
-use crate::path::shown;
+use crate::path::{Path, shown};
 use crate::reader::Reader;
 use component::Read;
 use manifests::Manifests;
@@ -34,35 +34,43 @@ const KNOWN: &[&str] = &[
 
 /// Reads the documents of one text: a header, and Kubernetes or compose documents beside it.
 pub(crate) fn read(documents: &[Node], reader: &mut Reader<'_>) -> Vec<App> {
-    let (headers, beside): (Vec<&Node>, Vec<&Node>) =
-        documents.iter().partition(|document| is_icos_header(document));
-    let (beside, stray): (Vec<&Node>, Vec<&Node>) =
-        beside.into_iter().partition(|document| manifests::is_object(document));
-    let Some((first, others)) = headers.split_first() else {
-        let span = documents.first().map_or(Span::default(), |document| document.span);
-        let path = crate::path::Path::root();
-        reader
-            .error("missing-field", &path, span, "\"components\" is missing")
-            .expecting("the header of an ICOS descriptor, with name and components");
-        return Vec::new();
-    };
-    for other in others {
-        Field::document(other)
-            .error(reader, "second-header", "a second header stands in the same text")
-            .expecting("one application in each text");
+    let mut header = None;
+    let mut beside = Vec::new();
+    for (index, document) in documents.iter().enumerate() {
+        let place = Span::new(document.span.start, document.span.start);
+        let key_span = document.as_map().and_then(<[_]>::first).map_or(place, |(key, _)| key.span);
+        let field = Field { node: document, path: Path::root().index(index), key_span };
+        match is_icos_header(document) {
+            true if header.is_none() => header = Some(document),
+            true => {
+                let message = "a second header stands in the same text";
+                reader
+                    .error("second-header", &field.path, key_span, message)
+                    .expecting("one application in each text");
+            }
+            false if manifests::is_object(document) => beside.push(field),
+            false => stray(&field, documents.len(), reader),
+        }
     }
-    for document in stray {
-        let span =
-            document.as_map().and_then(<[_]>::first).map_or(document.span, |(key, _)| key.span);
-        let message = "this document is neither a manifest nor part of the header";
-        reader
-            .error("stray-document", &crate::path::Path::root(), span, message)
-            .expecting("a Kubernetes object or a compose project; the header is one document, without \"---\" or \"...\" in it");
-    }
-    read_app(first, &beside, reader).into_iter().collect()
+    header.and_then(|header| read_app(header, &beside, reader)).into_iter().collect()
 }
 
-fn read_app(header: &Node, beside: &[&Node], reader: &mut Reader<'_>) -> Option<App> {
+/// A document that is nothing we know. When it is the only one, its components are missing.
+fn stray(field: &Field<'_>, documents: usize, reader: &mut Reader<'_>) {
+    if documents == 1 {
+        reader
+            .error("missing-field", &Path::root(), field.key_span, "\"components\" is missing")
+            .expecting("the header of an ICOS descriptor, with name and components");
+        return;
+    }
+    let message = "this document is neither a manifest nor part of the header";
+    reader.error("stray-document", &field.path, field.key_span, message).expecting(
+        "a Kubernetes object or a compose project; the header is one document, without \"---\" or \
+         \"...\" in it",
+    );
+}
+
+fn read_app(header: &Node, beside: &[Field<'_>], reader: &mut Reader<'_>) -> Option<App> {
     let mut fields = Field::document(header).fields(reader)?;
     let mut app = App::new("", AppSpec::default());
     app.metadata.name = None;

@@ -29,6 +29,7 @@ mod quantity;
 mod reader;
 mod render;
 mod report;
+mod sample;
 mod screen;
 mod tosca;
 mod validated;
@@ -44,6 +45,7 @@ pub use diagnostic::{Diagnostic, Note, NoteKind};
 pub use format::Format;
 pub use render::{Colour, render, render_notes};
 pub use report::report;
+pub use sample::sample;
 pub use tombolo_yaml::{Lines, Mend, Position, Severity, Span};
 
 use reader::Reader;

@@ -102,6 +102,9 @@ fn mend_of(message: &str, node: &Node) -> Option<String> {
             _ => None,
         };
     }
+    if message.starts_with(&format!("expected {:?}, found", keys::API_VERSION)) {
+        return Some(keys::API_VERSION.to_owned());
+    }
     let (before, _) = message.rsplit_once("\" would do")?;
     let (_, name) = before.rsplit_once('"')?;
     Some(name.to_owned())

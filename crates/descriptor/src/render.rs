@@ -123,7 +123,12 @@ impl Page<'_> {
         }
         let mended = format!("{}{replacement}{}", &line[..from], &line[to..]);
         let Shown { line, .. } = screen::show(&mended, from..from + replacement.len());
-        format!("{lead} mend: {}\n", self.paint.green(line.trim_start()))
+        let is_indentation = mended[..from + replacement.len()].trim().is_empty();
+        let line = match is_indentation {
+            true => line.as_str(),
+            false => line.trim_start(),
+        };
+        format!("{lead} mend: {}\n", self.paint.green(line))
     }
 }
 

@@ -119,9 +119,40 @@ fn near(line: u32, lines: &Lines<'_>) -> Option<Problem> {
     });
     looked_at.find_map(|(number, start, text)| {
         dash_without_blank(start, text)
+            .or_else(|| open_bracket(start, text).filter(|_| !closes(number + 1..=line, lines)))
             .or_else(|| (number == line).then(|| colon_in_value(start, text)).flatten())
             .or_else(|| colon_without_blank(start, text))
     })
+}
+
+/// Whether one of these lines has a closing bracket; then one above may well be open.
+fn closes(mut numbers: std::ops::RangeInclusive<u32>, lines: &Lines<'_>) -> bool {
+    numbers.is_empty()
+        || numbers.any(|number| lines.line(number).unwrap_or_default().contains([']', '}']))
+}
+
+/// `ports: [80, 443`
+fn open_bracket(start: u32, line: &str) -> Option<Problem> {
+    if line.starts_with('#') || line.contains(['"', '\'']) {
+        return None;
+    }
+    let (opening, what, closing) = match (line.rfind('['), line.rfind('{')) {
+        (Some(at), brace) if brace.is_none_or(|brace| brace < at) => {
+            (at, "a list in brackets", ']')
+        }
+        (_, Some(at)) => (at, "a mapping in braces", '}'),
+        (_, None) => return None,
+    };
+    if line[opening..].contains(closing) {
+        return None;
+    }
+    let at = start + offset(opening);
+    let end = start + offset(line.trim_end_matches(',').len());
+    let span = Span::new(at, at + 1);
+    let message = format!("{what} does not end");
+    let problem =
+        Problem::error("syntax", span, message).expecting(format!("{:?}", closing.to_string()));
+    Some(problem.mended_by(Span::new(end, end), closing.to_string()))
 }
 
 /// `-name: x`

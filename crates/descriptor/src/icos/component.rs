@@ -7,7 +7,7 @@ use tombolo_model::run::Run;
 use tombolo_yaml::Node;
 
 use super::manifests::{Engine, Manifest, Manifests, wrong_engine};
-use super::{requirements, unknown_name};
+use super::requirements;
 use crate::fields::{Field, Rest};
 use crate::path::shown;
 use crate::reader::Reader;
@@ -116,7 +116,7 @@ fn find<'a>(
     if all.is_partial() {
         return None;
     }
-    unknown_name(&name_field, reader, "unknown-manifest", "manifest", all.names());
+    all.tell_unknown(&name_field, reader);
     None
 }
 

@@ -61,7 +61,9 @@ fn services_of(read: &Read<'_>) -> Vec<Provided> {
                     .at(&["spec", "ports"])
                     .and_then(Node::as_list)
                     .and_then(|ports| ports.first()?.get("port")?.raw()?.parse().ok());
-                for name in [Some(manifest.name), manifest.object_name].into_iter().flatten() {
+                // In the list it may go by another name than its own.
+                let other = manifest.object_name.filter(|name| *name != manifest.name);
+                for name in [Some(manifest.name), other].into_iter().flatten() {
                     let service = name.to_owned();
                     provided.push(Provided { service, component: component.clone(), port });
                 }

@@ -1,8 +1,10 @@
 //! The manifests of a descriptor, wherever they stand: in documents beside the header (A), in a list
 //! with a name for each (B), or in a list as they are (C). Components refer to them by name.
 
+use tombolo_model::suggest;
 use tombolo_yaml::Node;
 
+use super::unknown_name;
 use crate::fields::{Field, Rest};
 use crate::path::shown;
 use crate::reader::Reader;
@@ -36,7 +38,7 @@ pub(super) enum Engine {
 impl<'a> Manifests<'a> {
     pub(super) fn read(
         listed: Option<Field<'a>>,
-        beside: &[&'a Node],
+        beside: &[Field<'a>],
         reader: &mut Reader<'_>,
     ) -> Manifests<'a> {
         let is_partial = listed.as_ref().is_some_and(|field| field.node.as_list().is_none());
@@ -45,7 +47,7 @@ impl<'a> Manifests<'a> {
             manifests.add(&field, reader);
         }
         for document in beside {
-            manifests.add(&Field::document(document), reader);
+            manifests.add(document, reader);
         }
         manifests
     }
@@ -84,12 +86,18 @@ impl<'a> Manifests<'a> {
         Some(manifest)
     }
 
-    pub(super) fn is_partial(&self) -> bool {
-        self.is_partial
+    /// Says that a name was not found. The manifest that was probably meant is not unused.
+    pub(super) fn tell_unknown(&mut self, field: &Field<'_>, reader: &mut Reader<'_>) {
+        let names: Vec<&str> = self.list.iter().map(|manifest| manifest.name).collect();
+        unknown_name(field, reader, "unknown-manifest", "manifest", names.iter().copied());
+        let meant = field.node.raw().and_then(|name| suggest::nearest(name, names));
+        for manifest in self.list.iter_mut().filter(|manifest| Some(manifest.name) == meant) {
+            manifest.is_used = true;
+        }
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = &'a str> + Clone {
-        self.list.iter().map(|manifest| manifest.name).collect::<Vec<_>>().into_iter()
+    pub(super) fn is_partial(&self) -> bool {
+        self.is_partial
     }
 
     pub(super) fn tell_unused(&self, reader: &mut Reader<'_>) {
