@@ -1,14 +1,216 @@
-//! Compose files. Called through the table of formats.
+//! Compose files: every service becomes a component. Called through the table of formats, and by
+//! the ICOS reader for components of type docker ([`read_project`]). Start with [`read`].
+//!
+//! A service runs as a `container`. Where it says something that a container cannot and without
+//! which it would not be the same ([`service::UNSAID`]), it is kept in its own words instead, as
+//! a `compose` project of one service, and runs on Docker sites only.
 
-use tombolo_model::App;
-use tombolo_yaml::{Node, Span};
+mod deploy;
+mod extends;
+mod interpolate;
+mod mounts;
+mod ports;
+mod service;
+mod words;
 
-use crate::Diagnostic;
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+use tombolo_model::component::Component;
+use tombolo_model::run::Run;
+use tombolo_model::{App, AppSpec};
+use tombolo_yaml::Node;
+
+use crate::beyond::foreign;
+use crate::compose::mounts::Shared;
+use crate::compose::service::Service;
+use crate::fields::{Field, Fields};
+use crate::mentions::{self, Host};
 use crate::reader::Reader;
+
+/// The name of an App whose file has none. Compose takes that of the folder, which is not known.
+const NAMELESS: &str = "compose";
+/// Where variables come from.
+const ENV_FILE: &str = ".env";
 
 /// Reads the documents of one text.
 pub(crate) fn read(documents: &[Node], reader: &mut Reader<'_>) -> Vec<App> {
-    let span = documents.first().map_or(Span::default(), |document| document.span);
-    reader.diagnose(Diagnostic::error("not-read-yet", span, "compose files cannot be read yet"));
-    Vec::new()
+    if let Some(second) = documents.get(1) {
+        let second = Field::document(second);
+        second.error(reader, "one-document", "a compose file has one document");
+    }
+    let Some(document) = documents.first() else { return Vec::new() };
+    let root = Field::document(document);
+    let name = root.node.get("name").and_then(Node::as_str).map(str::to_owned);
+    if name.is_none() {
+        let what = format!("the App is named {NAMELESS:?}; \"name\" at the top would name it");
+        root.assumed(reader, &what);
+    }
+    let name = name.unwrap_or_else(|| NAMELESS.to_owned());
+    let path = root.path.key("name");
+    let name = reader.label(&name, &path, root.node.span).unwrap_or(name);
+    let components = read_project(&root, &name, reader);
+    vec![App::new(&name, AppSpec { components, ..AppSpec::default() })]
+}
+
+/// The components of a compose project that belongs to the App of this name.
+pub(crate) fn read_project(root: &Field<'_>, app: &str, reader: &mut Reader<'_>) -> Vec<Component> {
+    let variables =
+        reader.file(ENV_FILE).map(|text| interpolate::env_file(&text)).unwrap_or_default();
+    let filled = interpolate::document(root, &variables, reader);
+    let root = Field { node: &filled, path: root.path.clone(), key_span: root.key_span };
+    let Some(mut fields) = root.fields(reader) else { return Vec::new() };
+    fields.take("name");
+    if let Some(version) = fields.take("version") {
+        version.dropped(reader, "compose files have no versions any more");
+    }
+    if let Some(include) = fields.take("include") {
+        include
+            .error(reader, "other-file", "other files cannot be included here")
+            .expecting("one file with everything in it; \"docker compose config\" writes one");
+    }
+    let mut shared = Shared::read(&mut fields, app, variables, reader);
+    let networks = fields.take("networks");
+    if let Some(models) = fields.take("models") {
+        models.dropped(reader, "a component is a container, not a model");
+    }
+    let services = fields.need("services", reader, "a mapping with the services");
+    extensions(&mut fields, root.node, reader);
+    let known = [
+        "configs", "include", "models", "name", "networks", "secrets", "services", "version",
+        "volumes",
+    ];
+    fields.finish(foreign(&known), reader);
+    let Some(services) = services else { return Vec::new() };
+    let resolved = extends::resolve(&services, reader);
+    let mut read = Vec::new();
+    for (key, original) in services.node.as_map().into_iter().flatten() {
+        let node = resolved.get(&key.text).unwrap_or(original);
+        let field = Field { node, path: services.path.key(&key.text), key_span: key.span };
+        read.extend(Service::read(&key.text, &field, &mut shared, reader));
+    }
+    if read.is_empty() && !reader.has_errors() {
+        services.error(reader, "nothing-runs", "there is no service that runs");
+    }
+    if let Some(networks) = networks {
+        let how = "components reach each other by their names, whatever network they are in";
+        networks.dropped(reader, how);
+    }
+    shared.tell_unused(reader);
+    let project = Project { services: read, networks: root.node.get("networks") };
+    project.into_components(&shared, reader)
+}
+
+/// Keys that begin with `x-` are for other tools.
+fn extensions(fields: &mut Fields<'_>, node: &Node, reader: &mut Reader<'_>) {
+    for (key, _) in node.as_map().into_iter().flatten() {
+        if key.text.starts_with("x-")
+            && let Some(field) = fields.take(&key.text)
+        {
+            field.dropped(reader, "extension fields are for other tools");
+        }
+    }
+}
+
+struct Project<'a> {
+    services: Vec<Service<'a>>,
+    networks: Option<&'a Node>,
+}
+
+impl Project<'_> {
+    fn into_components(self, shared: &Shared<'_>, reader: &mut Reader<'_>) -> Vec<Component> {
+        let hosts = self.hosts();
+        let names: BTreeMap<String, String> = self
+            .services
+            .iter()
+            .map(|service| (service.key.clone(), service.component.name.clone()))
+            .collect();
+        let mut components = Vec::new();
+        for (index, service) in self.services.into_iter().enumerate() {
+            reader.origin(format!("spec.components[{index}]"), service.field.key_span);
+            let kept = service.is_kept.then(|| kept(&service, self.networks, shared));
+            let Service { field, mut component, container, calls, .. } = service;
+            for call in calls {
+                match names.get(&call.key) {
+                    Some(name) => {
+                        let to = name.clone();
+                        mentions::add(&mut component.connects, connection(to));
+                    }
+                    None => call.tell_missing(names.keys().map(String::as_str), reader),
+                }
+            }
+            let texts: Vec<String> = container
+                .env
+                .values()
+                .chain(&container.command)
+                .chain(&container.args)
+                .cloned()
+                .collect();
+            for found in mentions::connections(&texts, &hosts, &component.name) {
+                let what = format!("it calls {:?}, whose name is in its environment", found.to);
+                field.assumed(reader, &what);
+                mentions::add(&mut component.connects, found);
+            }
+            component.run = vec![match kept {
+                Some(project) => Run { compose: Some(project), ..Run::default() },
+                None => Run { container: Some(container), ..Run::default() },
+            }];
+            components.push(component);
+        }
+        components
+    }
+
+    /// Every name under which a service can be called.
+    fn hosts(&self) -> BTreeMap<String, Host> {
+        let mut hosts = BTreeMap::new();
+        for service in &self.services {
+            let ports = service.component.expose.iter().map(|one| (one.port, one.port)).collect();
+            let host = Host { component: service.component.name.clone(), ports };
+            for name in service.aliases.iter().chain([&service.key]) {
+                hosts.insert(name.clone(), host.clone());
+            }
+        }
+        hosts
+    }
+}
+
+fn connection(to: String) -> tombolo_model::component::Connection {
+    tombolo_model::component::Connection { to, ..Default::default() }
+}
+
+/// A project of one service in its own words. What Tombolo does itself is left out of it.
+fn kept(service: &Service<'_>, networks: Option<&Node>, shared: &Shared<'_>) -> Value {
+    let mut own = service.field.node.to_json();
+    if let Some(own) = own.as_object_mut() {
+        for key in ["depends_on", "extends", "links", "profiles", "scale"] {
+            own.remove(key);
+        }
+        if let Some(deploy) = own.get_mut("deploy").and_then(Value::as_object_mut) {
+            deploy.remove("replicas");
+        }
+    }
+    let mut project = Map::new();
+    project.insert("services".into(), json!({service.key.clone(): own}));
+    for (key, value) in
+        [("networks", networks.map(Node::to_json)), ("volumes", shared.volumes_json())]
+    {
+        if let Some(value) =
+            value.filter(|value| value.as_object().is_some_and(|map| !map.is_empty()))
+        {
+            project.insert(key.into(), value);
+        }
+    }
+    escaped(project.into())
+}
+
+/// Texts whose variables are filled in, so that they stay as they are when read again.
+pub(crate) fn escaped(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(text.replace('$', "$$")),
+        Value::Array(items) => Value::Array(items.into_iter().map(escaped).collect()),
+        Value::Object(map) => {
+            Value::Object(map.into_iter().map(|(key, value)| (key, escaped(value))).collect())
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value,
+    }
 }

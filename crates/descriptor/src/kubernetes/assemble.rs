@@ -35,7 +35,7 @@ const WRITTEN_BY_CLUSTER: &[&str] = &[
 
 /// The objects of a file, sorted.
 #[derive(Debug, Default)]
-pub(super) struct File<'a> {
+pub(crate) struct File<'a> {
     workloads: Vec<Field<'a>>,
     services: Vec<Service<'a>>,
     ingresses: Vec<Field<'a>>,
@@ -48,7 +48,7 @@ pub(super) struct File<'a> {
 }
 
 impl<'a> File<'a> {
-    pub(super) fn sort_in(&mut self, root: Field<'a>, reader: &mut Reader<'_>) {
+    pub(crate) fn sort_in(&mut self, root: Field<'a>, reader: &mut Reader<'_>) {
         let Some(mut fields) = root.fields(reader) else { return };
         let Some(kind) = fields.need("kind", reader, "Deployment, Service, ConfigMap, …") else {
             return;
@@ -128,7 +128,13 @@ impl<'a> File<'a> {
         name?.text(reader)
     }
 
-    pub(super) fn into_app(self, documents: &[Node], reader: &mut Reader<'_>) -> Option<App> {
+    /// The App of this name, or else of the name that its workloads suggest.
+    pub(crate) fn into_app(
+        self,
+        name: Option<String>,
+        documents: &[Node],
+        reader: &mut Reader<'_>,
+    ) -> Option<App> {
         let mut workloads = Vec::new();
         for root in &self.workloads {
             workloads.extend(workload::workload(root, &self.objects, reader));
@@ -151,7 +157,7 @@ impl<'a> File<'a> {
             .collect();
         let hosts = self.hosts(&workloads, &names);
         let public: Vec<String> = self.ingresses.iter().flat_map(ingress_backends).collect();
-        let app_name = app_name(&workloads, reader);
+        let app_name = name.unwrap_or_else(|| app_name(&workloads, reader));
         let mut spec = AppSpec::default();
         for (index, (workload, name)) in workloads.into_iter().zip(names).enumerate() {
             reader.origin(format!("spec.components[{index}]"), workload.root.node.span);

@@ -7,7 +7,7 @@
 //! one plain container, the same as a `container`, for all other sites. What a container cannot say
 //! is in [`crate::beyond`]. Start with [`read`].
 
-mod assemble;
+pub(crate) mod assemble;
 pub(crate) mod container;
 mod expand;
 pub(crate) mod pod;
@@ -24,7 +24,7 @@ use crate::fields::Field;
 use crate::kubernetes::assemble::File;
 use crate::reader::Reader;
 
-pub(crate) use expand::expand;
+pub(crate) use expand::{escape, expand};
 
 /// On a workload that a writer of ours made from a container: the container is all there is, the
 /// manifests need not be kept.
@@ -50,5 +50,5 @@ pub(crate) fn read(documents: &[Node], reader: &mut Reader<'_>) -> Vec<App> {
             Some(_) | None => file.sort_in(root, reader),
         }
     }
-    file.into_app(documents, reader).into_iter().collect()
+    file.into_app(None, documents, reader).into_iter().collect()
 }

@@ -1,0 +1,207 @@
+//! Variables of compose files: `$NAME`, `${NAME:-default}` and their kin are filled in before
+//! anything is read. Values come from `.env` only: a conversion must not depend on who runs it.
+
+use std::collections::BTreeMap;
+
+use tombolo_yaml::{Key, Node, Value};
+
+use crate::fields::Field;
+use crate::reader::Reader;
+
+/// A default in a default in a default: nobody goes deeper.
+const DEPTH_MAX: usize = 8;
+/// Defaults cannot multiply, but values can be long.
+const TEXT_BYTES_MAX: usize = 1024 * 1024;
+
+pub(super) type Variables = BTreeMap<String, String>;
+
+/// The document with its variables filled in. Keys are left alone, as compose does.
+pub(super) fn document(field: &Field<'_>, variables: &Variables, reader: &mut Reader<'_>) -> Node {
+    let node = field.node;
+    match &node.value {
+        Value::String(text) if text.contains('$') => {
+            let mut filler = Filler { field, variables, reader, depth: 0 };
+            let filled = filler.fill(text);
+            Node::new(Value::String(filled), node.span)
+        }
+        Value::List(items) => {
+            let items = items.iter().enumerate().map(|(index, item)| {
+                let path = field.path.index(index);
+                document(&Field { node: item, path, key_span: item.span }, variables, reader)
+            });
+            Node::new(Value::List(items.collect()), node.span)
+        }
+        Value::Map(entries) => {
+            let entries = entries.iter().map(|(key, value): &(Key, Node)| {
+                let path = field.path.key(&key.text);
+                let inner = Field { node: value, path, key_span: key.span };
+                (key.clone(), document(&inner, variables, reader))
+            });
+            Node::new(Value::Map(entries.collect()), node.span)
+        }
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::String(_) => {
+            node.clone()
+        }
+    }
+}
+
+struct Filler<'f, 'a, 'r> {
+    field: &'f Field<'a>,
+    variables: &'f Variables,
+    reader: &'f mut Reader<'r>,
+    depth: usize,
+}
+
+impl Filler<'_, '_, '_> {
+    fn fill(&mut self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.find('$') {
+            out.push_str(&rest[..at]);
+            rest = &rest[at + 1..];
+            if let Some(after) = rest.strip_prefix('$') {
+                out.push('$');
+                rest = after;
+            } else if let Some(inside) = rest.strip_prefix('{') {
+                let Some(end) = closing(inside) else {
+                    self.bad("a \"}\" is missing after \"${\"");
+                    out.push_str("${");
+                    rest = inside;
+                    continue;
+                };
+                let value = self.expression(&inside[..end]);
+                out.push_str(&value);
+                rest = &inside[end + 1..];
+            } else {
+                let end = name_end(rest);
+                if end == 0 {
+                    self.bad("a lone \"$\" must be written \"$$\"");
+                    out.push('$');
+                    continue;
+                }
+                let value = self.expression(&rest[..end]);
+                out.push_str(&value);
+                rest = &rest[end..];
+            }
+            if out.len() > TEXT_BYTES_MAX {
+                self.bad("the text grows too long with its variables");
+                return out;
+            }
+        }
+        out.push_str(rest);
+        out
+    }
+
+    /// What stands between the braces: a name, and perhaps an operator with a text.
+    fn expression(&mut self, inside: &str) -> String {
+        let (name, operation) = inside.split_at(name_end(inside));
+        if name.is_empty() {
+            self.bad(&format!("\"${{{inside}}}\" names no variable"));
+            return String::new();
+        }
+        let value = self.variables.get(name);
+        let filled = value.filter(|value| !value.is_empty());
+        let operators = [":-", ":?", ":+", "-", "?", "+"];
+        let operator = operators.iter().find(|operator| operation.starts_with(**operator));
+        let argument = operator.map_or("", |operator| &operation[operator.len()..]);
+        let counts = match operator {
+            Some(operator) if operator.starts_with(':') => filled,
+            Some(_) | None => value,
+        };
+        match (operator.map(|operator| operator.trim_start_matches(':')), counts) {
+            (Some("+"), Some(_)) => self.nested(argument),
+            (Some("+"), None) => String::new(),
+            (_, Some(value)) => value.clone(),
+            (Some("-"), None) => self.nested(argument),
+            (Some("?"), None) => {
+                let message = format!("the variable {name} must be set: {argument}");
+                self.field
+                    .error(self.reader, "variable-required", message)
+                    .expecting(format!("a line {name}=… in .env"));
+                String::new()
+            }
+            (None, None) if operation.is_empty() => {
+                let what = format!("the variable {name} is not set in .env and taken as empty");
+                self.field.assumed(self.reader, &what);
+                String::new()
+            }
+            (_, None) => {
+                self.bad(&format!("\"${{{inside}}}\" is no variable"));
+                String::new()
+            }
+        }
+    }
+
+    fn nested(&mut self, text: &str) -> String {
+        if self.depth >= DEPTH_MAX {
+            self.bad("variables stand too deep within each other");
+            return String::new();
+        }
+        self.depth += 1;
+        let filled = self.fill(text);
+        self.depth -= 1;
+        filled
+    }
+
+    fn bad(&mut self, message: &str) {
+        self.field
+            .error(self.reader, "invalid-variable", message)
+            .expecting("$NAME, ${NAME}, ${NAME:-default}, ${NAME:?message} or ${NAME:+other}");
+    }
+}
+
+/// Where the `}` is that closes this level.
+fn closing(inside: &str) -> Option<usize> {
+    let mut depth = 0usize;
+    let mut before = ' ';
+    for (at, letter) in inside.char_indices() {
+        match letter {
+            '{' if before == '$' => depth += 1,
+            '}' if depth == 0 => return Some(at),
+            '}' => depth -= 1,
+            _ => (),
+        }
+        before = letter;
+    }
+    None
+}
+
+fn name_end(text: &str) -> usize {
+    let starts_well = text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+    match starts_well {
+        true => text
+            .find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')
+            .unwrap_or(text.len()),
+        false => 0,
+    }
+}
+
+/// The lines of an env file: `NAME=value`, comments, quotes, `export`. A line without `=` names a
+/// variable of the surrounding shell, of which nothing is known here.
+pub(super) fn env_file(text: &str) -> Variables {
+    let mut variables = Variables::new();
+    for line in text.lines() {
+        let line = line.trim();
+        let line = line.strip_prefix("export ").unwrap_or(line);
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if let Some((name, value)) = line.split_once('=') {
+            variables.insert(name.trim().to_owned(), env_value(value.trim()));
+        }
+    }
+    variables
+}
+
+fn env_value(value: &str) -> String {
+    for quote in ['"', '\''] {
+        let inside = value.strip_prefix(quote).and_then(|rest| rest.split_once(quote));
+        match inside {
+            Some((inside, _)) if quote == '"' => return inside.replace("\\n", "\n"),
+            Some((inside, _)) => return inside.to_owned(),
+            None => (),
+        }
+    }
+    let end = value.find(" #").unwrap_or(value.len());
+    value[..end].trim_end().to_owned()
+}

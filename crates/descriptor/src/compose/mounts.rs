@@ -1,0 +1,457 @@
+//! What services of one file share: volumes, secrets and configs, and how a service mounts them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::json;
+use tombolo_model::run::{Container, File, KeyRef, Volume};
+use tombolo_model::suggest;
+
+use crate::beyond::{Beyond, foreign};
+use crate::compose::interpolate::Variables;
+use crate::compose::{extensions, words};
+use crate::fields::{Field, Fields};
+use crate::reader::Reader;
+
+/// A file of an App may have no more.
+const CONTENT_BYTES_MAX: usize = 1024 * 1024;
+
+/// The top-level volumes, secrets and configs.
+#[derive(Debug)]
+pub(super) struct Shared<'a> {
+    variables: Variables,
+    volumes: BTreeMap<String, Field<'a>>,
+    /// What a secret or a config of that key is.
+    secrets: BTreeMap<String, (Field<'a>, Option<Content>)>,
+    configs: BTreeMap<String, (Field<'a>, Option<Content>)>,
+    used: BTreeSet<(&'static str, String)>,
+}
+
+#[derive(Clone, Debug)]
+enum Content {
+    Text(String),
+    Entry(KeyRef),
+}
+
+/// What is told about a volume that is more than a name.
+const VOLUME_DROPPED: &[(&str, &str)] = &[
+    ("driver", "volumes are folders of their node"),
+    ("driver_opts", "volumes are folders of their node"),
+    ("external", "the volume is made where it is missing"),
+    ("labels", "labels are for other tools"),
+    ("name", "a volume goes by its key"),
+];
+
+impl<'a> Shared<'a> {
+    pub(super) fn read(
+        fields: &mut Fields<'a>,
+        app: &str,
+        variables: Variables,
+        reader: &mut Reader<'_>,
+    ) -> Shared<'a> {
+        let mut shared = Shared {
+            variables,
+            volumes: BTreeMap::new(),
+            secrets: BTreeMap::new(),
+            configs: BTreeMap::new(),
+            used: BTreeSet::new(),
+        };
+        for (key, field) in fields.take("volumes").map(|all| all.pairs(reader)).unwrap_or_default()
+        {
+            if !field.node.is_null()
+                && let Some(mut inner) = field.fields(reader)
+            {
+                extensions(&mut inner, field.node, reader);
+                inner.finish(
+                    crate::fields::Rest::Foreign { known: &[], dropped: VOLUME_DROPPED },
+                    reader,
+                );
+            }
+            shared.volumes.insert(key, field);
+        }
+        for kind in ["secrets", "configs"] {
+            let entries = fields.take(kind).map(|all| all.pairs(reader)).unwrap_or_default();
+            for (key, field) in entries {
+                let content = shared.content(kind, app, &key, &field, reader);
+                let into =
+                    if kind == "secrets" { &mut shared.secrets } else { &mut shared.configs };
+                into.insert(key, (field, content));
+            }
+        }
+        shared
+    }
+
+    /// A variable that a service passes on from the surrounding shell.
+    pub(super) fn variable(
+        &self,
+        name: &str,
+        field: &Field<'_>,
+        reader: &mut Reader<'_>,
+    ) -> Option<String> {
+        let value = self.variables.get(name).cloned();
+        match value {
+            Some(_) => field.changed(reader, "the value is the one of .env"),
+            None => {
+                field.dropped(reader, "the variable would come from the shell of whoever starts it")
+            }
+        }
+        value
+    }
+
+    /// The volumes as they were declared, for a service that is kept in its own words.
+    pub(super) fn volumes_json(&self) -> Option<serde_json::Value> {
+        let volumes = self.volumes.iter().map(|(key, field)| (key.clone(), field.node.to_json()));
+        Some(serde_json::Value::Object(volumes.collect()))
+    }
+
+    pub(super) fn tell_unused(&self, reader: &mut Reader<'_>) {
+        let is_used = |kind: &'static str, key: &String| self.used.contains(&(kind, key.clone()));
+        for (key, field) in &self.volumes {
+            if !is_used("volumes", key) {
+                field.dropped(reader, "no service that runs mounts this volume");
+            }
+        }
+        let of_files = [("secrets", &self.secrets), ("configs", &self.configs)];
+        for (kind, all) in of_files {
+            for (key, (field, _)) in all {
+                if !is_used(kind, key) {
+                    field.dropped(reader, "no service that runs mounts this");
+                }
+            }
+        }
+    }
+
+    /// The content of a top-level secret or config. A secret becomes a Secret beside the App, so
+    /// that it is in no App that others may read.
+    fn content(
+        &self,
+        kind: &'static str,
+        app: &str,
+        key: &str,
+        field: &Field<'_>,
+        reader: &mut Reader<'_>,
+    ) -> Option<Content> {
+        let mut fields = field.fields(reader)?;
+        let external = fields.take("external").and_then(|flag| flag.boolean(reader));
+        let name = fields.take("name").and_then(|name| name.object_name(reader));
+        let file = fields.take("file");
+        let content = fields.take("content");
+        let variable = fields.take("environment");
+        for (key, why) in [
+            ("driver", "entries come from the store of the API"),
+            ("driver_opts", "entries come from the store of the API"),
+            ("labels", "labels are for other tools"),
+            ("template_driver", "entries are taken as they are"),
+        ] {
+            if let Some(field) = fields.take(key) {
+                field.dropped(reader, why);
+            }
+        }
+        extensions(&mut fields, field.node, reader);
+        let known = [
+            "content",
+            "driver",
+            "driver_opts",
+            "environment",
+            "external",
+            "file",
+            "labels",
+            "name",
+            "template_driver",
+        ];
+        fields.finish(foreign(&known), reader);
+        if external == Some(true) {
+            let name = name.unwrap_or_else(|| crate::reader::dashed(key));
+            let kind = if kind == "secrets" { "Secret" } else { "ConfigMap" };
+            let what =
+                format!("it is the entry {key:?} of the {kind} {name:?}, which must be there");
+            field.assumed(reader, &what);
+            return Some(Content::Entry(KeyRef { name, key: key.to_owned() }));
+        }
+        let text = if let Some(file) = &file {
+            read_file(file, reader)?
+        } else if let Some(content) = &content {
+            content.text(reader)?
+        } else if let Some(variable) = &variable {
+            let name = variable.str(reader)?;
+            match self.variables.get(name) {
+                Some(value) => value.clone(),
+                None => {
+                    let message = format!("the variable {name} is not set");
+                    variable
+                        .error(reader, "variable-required", message)
+                        .expecting(format!("a line {name}=… in .env"));
+                    return None;
+                }
+            }
+        } else {
+            let message = format!("{key:?} says not where it comes from");
+            field
+                .error(reader, "missing-field", message)
+                .expecting("\"file\", \"content\", \"environment\" or \"external\"");
+            return None;
+        };
+        if kind == "configs" {
+            return Some(Content::Text(text));
+        }
+        let object = crate::reader::dashed(&format!("{app}-{key}"));
+        reader.other(json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": object},
+            "stringData": {key: text},
+        }));
+        field.changed(reader, &format!("it is the Secret {object:?} beside the App"));
+        Some(Content::Entry(KeyRef { name: object, key: key.to_owned() }))
+    }
+
+    /// The mounts of one service.
+    pub(super) fn mount<'s>(
+        &mut self,
+        fields: &mut Fields<'s>,
+        container: &mut Container,
+        beyond: &mut Beyond<'s>,
+        reader: &mut Reader<'_>,
+    ) {
+        for mount in fields.take_list("volumes", reader) {
+            match mount.node.as_map() {
+                Some(_) => self.long(&mount, container, beyond, reader),
+                None => self.short(&mount, container, beyond, reader),
+            };
+        }
+        if let Some(tmpfs) = fields.take("tmpfs") {
+            for one in tmpfs.list_or_one(reader) {
+                let Some(text) = one.str(reader) else { continue };
+                let path = text.split(':').next().unwrap_or_default().to_owned();
+                container.volumes.push(Volume { path, ..Volume::default() });
+                beyond.minor(&one, "the folder is on disk, not in memory");
+            }
+        }
+        for kind in ["secrets", "configs"] {
+            for entry in fields.take_list(kind, reader) {
+                if let Some(file) = self.file(kind, &entry, beyond, reader) {
+                    container.files.push(file);
+                }
+            }
+        }
+    }
+
+    /// `[SOURCE:]TARGET[:MODE]`
+    fn short<'s>(
+        &mut self,
+        field: &Field<'s>,
+        container: &mut Container,
+        beyond: &mut Beyond<'s>,
+        reader: &mut Reader<'_>,
+    ) -> Option<()> {
+        let text = field.str(reader)?;
+        let parts: Vec<&str> = text.split(':').collect();
+        let (source, target, mode) = match parts.as_slice() {
+            [target] => (None, *target, ""),
+            [source, target] => (Some(*source), *target, ""),
+            [source, target, mode] => (Some(*source), *target, *mode),
+            _ => {
+                let message = format!("{text:?} is no volume");
+                field
+                    .error(reader, "invalid-volume", message)
+                    .expecting("SOURCE:TARGET or SOURCE:TARGET:ro");
+                return None;
+            }
+        };
+        let read_only = mode.split(',').any(|word| word == "ro");
+        if mode.split(',').any(|word| !matches!(word, "" | "ro" | "rw")) {
+            beyond.minor(field, "a volume is read and written, or read only");
+        }
+        let mut volume = Volume { path: target.to_owned(), read_only, ..Volume::default() };
+        match source {
+            None => container.volumes.push(volume),
+            Some(path) if path.starts_with(['/', '.', '~']) => {
+                bind(path, volume, field, container, beyond, reader);
+            }
+            Some(name) => {
+                volume.name = Some(self.volume_name(name, field, reader)?);
+                container.volumes.push(volume);
+            }
+        }
+        Some(())
+    }
+
+    fn long<'s>(
+        &mut self,
+        field: &Field<'s>,
+        container: &mut Container,
+        beyond: &mut Beyond<'s>,
+        reader: &mut Reader<'_>,
+    ) -> Option<()> {
+        let mut fields = field.fields(reader)?;
+        let kind = fields.need("type", reader, "volume, bind or tmpfs")?;
+        let words =
+            ["volume", "bind", "tmpfs", "npipe", "cluster", "image"].map(|word| (word, word));
+        let word = kind.one_of(reader, &words)?;
+        let target = fields.need("target", reader, "the path in the container")?.text(reader)?;
+        let source = fields.take("source");
+        let read_only = fields.take("read_only").and_then(|flag| flag.boolean(reader));
+        for key in ["bind", "consistency", "image", "tmpfs", "volume"] {
+            if let Some(field) = fields.take(key) {
+                beyond.minor(&field, "a volume is mounted as a whole, as its engine does it");
+            }
+        }
+        extensions(&mut fields, field.node, reader);
+        let known = [
+            "bind",
+            "consistency",
+            "image",
+            "read_only",
+            "source",
+            "target",
+            "tmpfs",
+            "type",
+            "volume",
+        ];
+        fields.finish(foreign(&known), reader);
+        let read_only = read_only.unwrap_or(false);
+        let mut volume = Volume { path: target, read_only, ..Volume::default() };
+        match (word, source) {
+            ("volume", Some(source)) => {
+                volume.name = Some(self.volume_name(source.str(reader)?, &source, reader)?);
+                container.volumes.push(volume);
+            }
+            ("volume", None) => container.volumes.push(volume),
+            ("bind", Some(source)) => {
+                bind(source.str(reader)?, volume, &source, container, beyond, reader);
+            }
+            ("bind", None) => {
+                field.error(reader, "missing-field", "a bind needs its \"source\"");
+            }
+            ("tmpfs", _) => {
+                beyond.minor(&kind, "the folder is on disk, not in memory");
+                container.volumes.push(volume);
+            }
+            (_, _) => beyond.major(&kind, "a container cannot mount this kind of volume"),
+        }
+        Some(())
+    }
+
+    fn volume_name(
+        &mut self,
+        key: &str,
+        field: &Field<'_>,
+        reader: &mut Reader<'_>,
+    ) -> Option<String> {
+        if !self.volumes.contains_key(key) {
+            let message = format!("there is no volume named {key:?} at the top of the file");
+            let meant = suggest::nearest(key, self.volumes.keys().map(String::as_str));
+            let expected = match meant {
+                Some(meant) => format!("\"volumes\" with {key:?} in it; there is {meant:?}"),
+                None => {
+                    format!("\"volumes\" with {key:?} in it, or a path that begins with ./ or /")
+                }
+            };
+            field.error(reader, "volume-unknown", message).expecting(expected);
+            return None;
+        }
+        self.used.insert(("volumes", key.to_owned()));
+        reader.label(key, &field.path, field.node.span)
+    }
+
+    /// An entry of `secrets` or `configs` of a service.
+    fn file<'s>(
+        &mut self,
+        kind: &'static str,
+        field: &Field<'s>,
+        beyond: &mut Beyond<'s>,
+        reader: &mut Reader<'_>,
+    ) -> Option<File> {
+        let mut target = None;
+        let key = match field.node.as_map() {
+            None => field.text(reader)?,
+            Some(_) => {
+                let mut fields = field.fields(reader)?;
+                let source = fields.need("source", reader, "the key at the top of the file")?;
+                target = fields.take("target").and_then(|target| target.text(reader));
+                for key in ["gid", "mode", "uid"] {
+                    if let Some(field) = fields.take(key) {
+                        beyond.minor(&field, "files are readable by their user");
+                    }
+                }
+                extensions(&mut fields, field.node, reader);
+                fields.finish(foreign(&["gid", "mode", "source", "target", "uid"]), reader);
+                source.text(reader)?
+            }
+        };
+        let all = if kind == "secrets" { &self.secrets } else { &self.configs };
+        let Some((_, content)) = all.get(&key) else {
+            let known = all.keys().map(String::as_str);
+            let meant = suggest::did_you_mean(&key, known);
+            let message =
+                format!("there is no {key:?} among the {kind} at the top of the file{meant}");
+            field.error(reader, "file-unknown", message);
+            return None;
+        };
+        self.used.insert((kind, key.clone()));
+        let path = match (kind, target) {
+            (_, Some(target)) if target.starts_with('/') => target,
+            ("secrets", target) => format!("/run/secrets/{}", target.unwrap_or(key)),
+            (_, target) => format!("/{}", target.unwrap_or(key)),
+        };
+        let mut file = File { path, ..File::default() };
+        match content.clone()? {
+            Content::Text(text) => file.content = Some(text),
+            Content::Entry(entry) if kind == "secrets" => file.secret = Some(entry),
+            Content::Entry(entry) => file.config = Some(entry),
+        }
+        Some(file)
+    }
+}
+
+/// A folder of the host; a file that the caller has becomes part of the App.
+fn bind<'s>(
+    path: &str,
+    mut volume: Volume,
+    field: &Field<'s>,
+    container: &mut Container,
+    beyond: &mut Beyond<'s>,
+    reader: &mut Reader<'_>,
+) {
+    if path.starts_with('/') {
+        volume.host_path = Some(path.to_owned());
+        container.volumes.push(volume);
+        return;
+    }
+    match reader.file(path).filter(|text| text.len() <= CONTENT_BYTES_MAX) {
+        Some(text) => {
+            field.changed(reader, "the file is part of the App");
+            container.files.push(File {
+                path: volume.path,
+                content: Some(text),
+                ..File::default()
+            });
+        }
+        None => {
+            field.dropped(reader, "the folder lies beside the compose file, not on the nodes");
+            beyond.minor(field, "the folder is empty");
+            container.volumes.push(volume);
+        }
+    }
+}
+
+fn read_file(file: &Field<'_>, reader: &mut Reader<'_>) -> Option<String> {
+    let path = file.str(reader)?;
+    match reader.file(path) {
+        Some(text) if text.len() > CONTENT_BYTES_MAX => {
+            let message = format!("the file {path:?} is {} bytes long", text.len());
+            file.error(reader, "too-long", message).expecting("1 MiB at most");
+            None
+        }
+        Some(text) => Some(text),
+        None => {
+            let message = format!("the file {path:?} cannot be read");
+            file.error(reader, "file-missing", message).expecting("the file beside this one");
+            None
+        }
+    }
+}
+
+/// A size in the spelling of compose files.
+pub(super) fn size(field: &Field<'_>, reader: &mut Reader<'_>) -> Option<tombolo_model::Bytes> {
+    field.quantity_as(reader, words::size)
+}

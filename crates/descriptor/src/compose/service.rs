@@ -1,0 +1,442 @@
+//! One service of a compose file as a component.
+
+use tombolo_model::component::{Component, ExecCheck, Health};
+use tombolo_model::run::Container;
+use tombolo_model::{Duration, suggest};
+use tombolo_yaml::Value;
+
+use crate::beyond::{Beyond, Keep, foreign};
+use crate::compose::mounts::Shared;
+use crate::compose::{deploy, extensions, interpolate, ports, words};
+use crate::fields::{Field, Fields};
+use crate::kubernetes::pod::{Matters, Unsaid, unsaid};
+use crate::reader::Reader;
+
+/// A service, still without the connections that need to know the others.
+#[derive(Debug)]
+pub(super) struct Service<'a> {
+    pub(super) key: String,
+    pub(super) field: Field<'a>,
+    pub(super) component: Component,
+    pub(super) container: Container,
+    /// Whether a container cannot say it, so that its own words are kept.
+    pub(super) is_kept: bool,
+    /// The services that it waits for or is linked to.
+    pub(super) calls: Vec<Call<'a>>,
+    /// Other names under which it can be called.
+    pub(super) aliases: Vec<String>,
+}
+
+/// Another service by its key.
+#[derive(Debug)]
+pub(super) struct Call<'a> {
+    pub(super) key: String,
+    field: Field<'a>,
+    /// Compose itself goes on without it.
+    optional: bool,
+}
+
+impl Call<'_> {
+    pub(super) fn tell_missing<'n>(
+        &self,
+        known: impl Iterator<Item = &'n str>,
+        reader: &mut Reader<'_>,
+    ) {
+        if self.optional {
+            self.field.dropped(reader, "the service that it waits for is not there");
+            return;
+        }
+        let message = format!("there is no service named {:?}", self.key);
+        let meant = suggest::nearest(&self.key, known);
+        let span = match self.field.node.as_str() {
+            Some(_) => self.field.node.span,
+            None => self.field.key_span,
+        };
+        let diagnostic = self.field.error(reader, "service-unknown", message);
+        if let Some(meant) = meant {
+            diagnostic.mended_by(span, meant);
+        }
+    }
+}
+
+/// What a container cannot say.
+pub(super) const UNSAID: &[Unsaid] = &[
+    ("annotations", Matters::Little, "annotations are for other tools"),
+    ("attach", Matters::Little, "logs are read with \"tombolo logs\""),
+    ("blkio_config", Matters::Little, "disks are shared by their engine"),
+    ("cap_add", Matters::Much, "a container cannot ask for single capabilities"),
+    ("cap_drop", Matters::Little, "hardening is the engine's"),
+    ("cgroup", Matters::Little, "control groups are the engine's"),
+    ("cgroup_parent", Matters::Little, "control groups are the engine's"),
+    ("container_name", Matters::Little, "a container is named after its Assignment"),
+    ("cpu_count", Matters::Little, "needs.cpu is what counts"),
+    ("cpu_percent", Matters::Little, "needs.cpu is what counts"),
+    ("cpu_period", Matters::Little, "needs.cpu is what counts"),
+    ("cpu_quota", Matters::Little, "needs.cpu is what counts"),
+    ("cpu_rt_period", Matters::Little, "needs.cpu is what counts"),
+    ("cpu_rt_runtime", Matters::Little, "needs.cpu is what counts"),
+    ("cpu_shares", Matters::Little, "needs.cpu is what counts"),
+    ("cpuset", Matters::Little, "cores are the engine's to give"),
+    ("credential_spec", Matters::Much, "a container has no account of a domain"),
+    ("develop", Matters::Little, "it is for developing, not for running"),
+    ("device_cgroup_rules", Matters::Much, "a container has no devices of the host"),
+    ("devices", Matters::Much, "a container has no devices of the host"),
+    ("dns", Matters::Much, "a container cannot choose its name servers"),
+    ("dns_opt", Matters::Much, "a container cannot choose its name servers"),
+    ("dns_search", Matters::Much, "a container cannot choose its name servers"),
+    ("domainname", Matters::Little, "a container is called by its component's name"),
+    ("driver_opts", Matters::Little, "the engine has its own options"),
+    ("external_links", Matters::Much, "a container outside of the file is no component"),
+    ("extra_hosts", Matters::Much, "a container has no host aliases"),
+    ("group_add", Matters::Much, "a container has one user and one group"),
+    ("hostname", Matters::Little, "a container is called by its component's name"),
+    ("init", Matters::Little, "the engine looks after child processes"),
+    ("ipc", Matters::Much, "a container cannot share inter-process communication"),
+    ("isolation", Matters::Little, "isolation is the engine's"),
+    ("label_file", Matters::Little, "labels are for other tools"),
+    ("labels", Matters::Little, "labels are for other tools"),
+    ("logging", Matters::Little, "logs are read with \"tombolo logs\""),
+    ("mac_address", Matters::Much, "a container cannot choose its hardware address"),
+    ("mem_swappiness", Matters::Little, "swapping is the engine's"),
+    ("memswap_limit", Matters::Little, "swapping is the engine's"),
+    ("models", Matters::Much, "a container has no models"),
+    ("network_mode", Matters::Much, "a container has the network of its site"),
+    ("oom_kill_disable", Matters::Little, "memory is the engine's to guard"),
+    ("oom_score_adj", Matters::Little, "memory is the engine's to guard"),
+    ("pid", Matters::Much, "a container cannot see other processes"),
+    ("pids_limit", Matters::Little, "processes are not counted"),
+    ("post_start", Matters::Much, "a container has no hooks at its start and stop"),
+    ("pre_stop", Matters::Much, "a container has no hooks at its start and stop"),
+    ("provider", Matters::Much, "a component is a container, nothing that a plug-in provides"),
+    ("pull_policy", Matters::Little, "an image is pulled when it is missing"),
+    ("pull_refresh_after", Matters::Little, "an image is pulled when it is missing"),
+    ("read_only", Matters::Little, "hardening is the engine's"),
+    ("runtime", Matters::Much, "a container cannot choose its runtime"),
+    ("security_opt", Matters::Much, "hardening is the engine's"),
+    ("shm_size", Matters::Much, "a container cannot choose the size of its shared memory"),
+    ("stdin_open", Matters::Much, "a container has no standard input"),
+    ("stop_signal", Matters::Much, "a container is stopped by SIGTERM"),
+    ("storage_opt", Matters::Little, "storage is the engine's"),
+    ("sysctls", Matters::Much, "a container cannot set kernel parameters"),
+    ("tty", Matters::Much, "a container has no terminal"),
+    ("ulimits", Matters::Much, "a container cannot set limits of the kernel"),
+    ("use_api_socket", Matters::Much, "a container cannot reach its engine"),
+    ("userns_mode", Matters::Much, "user namespaces are the engine's"),
+    ("uts", Matters::Much, "a container cannot take the host's name"),
+    ("volumes_from", Matters::Much, "volumes are named, not taken from others"),
+];
+
+pub(super) const TAKEN: &[&str] = &[
+    "build",
+    "command",
+    "configs",
+    "cpus",
+    "depends_on",
+    "deploy",
+    "entrypoint",
+    "env_file",
+    "environment",
+    "expose",
+    "extends",
+    "gpus",
+    "healthcheck",
+    "image",
+    "links",
+    "mem_limit",
+    "mem_reservation",
+    "networks",
+    "platform",
+    "ports",
+    "privileged",
+    "profiles",
+    "restart",
+    "scale",
+    "secrets",
+    "stop_grace_period",
+    "tmpfs",
+    "user",
+    "volumes",
+    "working_dir",
+];
+
+impl<'a> Service<'a> {
+    /// Nothing for a service that does not run by default, or cannot.
+    pub(super) fn read(
+        key: &str,
+        field: &Field<'a>,
+        shared: &mut Shared<'_>,
+        reader: &mut Reader<'_>,
+    ) -> Option<Service<'a>> {
+        let mut fields = field.fields(reader)?;
+        if let Some(profiles) = fields.take("profiles")
+            && profiles.node.as_list().is_none_or(|list| !list.is_empty())
+        {
+            let why =
+                format!("the service {key:?} runs only when one of its profiles is asked for");
+            profiles.dropped(reader, &why);
+            drop(fields.take_rest());
+            return None;
+        }
+        fields.take("extends");
+        let name = reader.label(key, &field.path, field.key_span)?;
+        let mut service = Service {
+            key: key.to_owned(),
+            field: field.clone(),
+            component: Component { name, ..Component::default() },
+            container: Container::default(),
+            is_kept: false,
+            calls: Vec::new(),
+            aliases: Vec::new(),
+        };
+        let mut beyond = Beyond::new(Keep::WhenNeeded, "Docker");
+        service.read_program(&mut fields, &mut beyond, reader);
+        read_environment(&mut fields, &mut service.container, shared, reader);
+        service.read_surroundings(&mut fields, shared, &mut beyond, reader);
+        deploy::read(&mut fields, &mut service.component, reader);
+        unsaid(&mut fields, UNSAID, &mut beyond, reader);
+        extensions(&mut fields, field.node, reader);
+        let known: Vec<&str> =
+            TAKEN.iter().copied().chain(UNSAID.iter().map(|(key, _, _)| *key)).collect();
+        fields.finish(foreign(&known), reader);
+        service.is_kept = !beyond.tell(reader);
+        Some(service)
+    }
+
+    /// What runs.
+    fn read_program(
+        &mut self,
+        fields: &mut Fields<'a>,
+        beyond: &mut Beyond<'a>,
+        reader: &mut Reader<'_>,
+    ) {
+        let container = &mut self.container;
+        let build = fields.take("build");
+        match (fields.take("image"), build) {
+            (Some(image), build) => {
+                container.image = image.text(reader).unwrap_or_default();
+                if let Some(build) = build {
+                    build.dropped(reader, "images are built before, and pulled from a registry");
+                }
+            }
+            (None, Some(build)) => {
+                build
+                    .error(reader, "image-missing", "nothing is built here, an image is needed")
+                    .expecting("\"image\" with the name under which it was pushed to a registry");
+            }
+            (None, None) if fields.peek("provider").is_some() => (),
+            (None, None) => {
+                fields.missing(reader, "image", "the image, with its tag");
+            }
+        }
+        for (key, into) in
+            [("entrypoint", &mut container.command), ("command", &mut container.args)]
+        {
+            let Some(command) = fields.take(key) else { continue };
+            *into = match &command.node.value {
+                Value::String(line) => words::command_line(line),
+                _ => command.texts(reader),
+            };
+        }
+        container.workdir = fields.take("working_dir").and_then(|path| path.text(reader));
+        container.user = fields.take("user").and_then(|user| user.text(reader));
+        if let Some(privileged) = fields.take("privileged") {
+            container.privileged = privileged.boolean(reader).unwrap_or(false);
+        }
+        if let Some(restart) = fields.take("restart") {
+            match restart.node.raw() {
+                // Just as every instance is kept running.
+                Some("always" | "unless-stopped") => (),
+                Some(_) | None => beyond.minor(&restart, "an instance that ends is started again"),
+            }
+        }
+        if let Some(grace) = fields.take("stop_grace_period") {
+            self.component.stop_grace = grace.duration(reader);
+        }
+        self.component.health = fields.take("healthcheck").and_then(|check| health(&check, reader));
+    }
+
+    /// What it needs around it: ports, volumes, files, other services.
+    fn read_surroundings(
+        &mut self,
+        fields: &mut Fields<'a>,
+        shared: &mut Shared<'_>,
+        beyond: &mut Beyond<'a>,
+        reader: &mut Reader<'_>,
+    ) {
+        ports::read(fields, &mut self.component, &mut self.container, reader);
+        shared.mount(fields, &mut self.container, beyond, reader);
+        if let Some(list) = fields.take("depends_on") {
+            self.read_dependencies(&list, reader);
+        }
+        for link in fields.take_list("links", reader) {
+            let Some(text) = link.str(reader) else { continue };
+            let (key, alias) = text.split_once(':').unwrap_or((text, text));
+            if alias != key {
+                link.changed(reader, "the service is called by its own name, not by this one");
+            }
+            self.calls.push(Call { key: key.to_owned(), field: link, optional: false });
+        }
+        if let Some(networks) = fields.take("networks") {
+            for alias in networks.node.as_map().into_iter().flatten() {
+                let aliases = alias.1.get("aliases").and_then(|list| list.as_list());
+                let names = aliases.into_iter().flatten().filter_map(|name| name.as_str());
+                self.aliases.extend(names.map(str::to_owned));
+            }
+            let why = "components reach each other by their names, whatever network they are in";
+            beyond.minor(&networks, why);
+        }
+        for key in ["container_name", "hostname"] {
+            let name = fields.peek(key).and_then(|name| name.as_str());
+            self.aliases.extend(name.map(str::to_owned));
+        }
+    }
+
+    fn read_dependencies(&mut self, list: &Field<'a>, reader: &mut Reader<'_>) {
+        if list.node.as_map().is_none() {
+            for one in list.list(reader) {
+                if let Some(key) = one.text(reader) {
+                    self.calls.push(Call { key, field: one, optional: false });
+                }
+            }
+            return;
+        }
+        for (key, field) in list.pairs(reader) {
+            let mut optional = false;
+            if let Some(mut fields) = field.fields(reader) {
+                if let Some(condition) = fields.take("condition")
+                    && condition.node.as_str() != Some("service_started")
+                {
+                    condition.dropped(
+                        reader,
+                        "instances start in order, and try again until they succeed",
+                    );
+                }
+                if let Some(restart) = fields.take("restart") {
+                    restart.dropped(reader, "an instance is not restarted because of another");
+                }
+                let required = fields.take("required").and_then(|flag| flag.boolean(reader));
+                optional = required == Some(false);
+                fields.finish(foreign(&["condition", "required", "restart"]), reader);
+            }
+            self.calls.push(Call { key, field, optional });
+        }
+    }
+}
+
+fn read_environment(
+    fields: &mut Fields<'_>,
+    container: &mut Container,
+    shared: &Shared<'_>,
+    reader: &mut Reader<'_>,
+) {
+    if let Some(files) = fields.take("env_file") {
+        let single = files.node.as_list().is_none();
+        let list = if single { vec![files.clone()] } else { files.list(reader) };
+        for file in list {
+            read_env_file(&file, container, reader);
+        }
+    }
+    let Some(environment) = fields.take("environment") else { return };
+    if environment.node.as_map().is_some() {
+        for (name, value) in environment.pairs(reader) {
+            let text = match value.node.is_null() {
+                true => shared.variable(&name, &value, reader),
+                false => value.text(reader),
+            };
+            container.env.extend(text.map(|text| (name, text)));
+        }
+        return;
+    }
+    for line in environment.list(reader) {
+        let Some(text) = line.str(reader) else { continue };
+        match text.split_once('=') {
+            Some((name, value)) => {
+                container.env.insert(name.to_owned(), value.to_owned());
+            }
+            None => {
+                let value = shared.variable(text, &line, reader);
+                container.env.extend(value.map(|value| (text.to_owned(), value)));
+            }
+        }
+    }
+}
+
+fn read_env_file(file: &Field<'_>, container: &mut Container, reader: &mut Reader<'_>) {
+    let mut required = true;
+    let mut named = file.clone();
+    if file.node.as_map().is_some() {
+        let Some(mut fields) = file.fields(reader) else { return };
+        let flag = fields.take("required").and_then(|flag| flag.boolean(reader));
+        required = flag.unwrap_or(true);
+        if let Some(format) = fields.take("format") {
+            format.dropped(reader, "env files are read with their quotes");
+        }
+        let path = fields.need("path", reader, "the path of the file");
+        fields.finish(foreign(&["format", "path", "required"]), reader);
+        let Some(path) = path else { return };
+        named = path;
+    }
+    let Some(path) = named.str(reader) else { return };
+    match reader.file(path) {
+        Some(text) => {
+            named.changed(reader, "the variables of the file are in the App");
+            container.env.extend(interpolate::env_file(&text));
+        }
+        None if required => {
+            named
+                .error(reader, "file-missing", format!("the file {path:?} cannot be read"))
+                .expecting("the file beside this one, or \"required: false\"");
+        }
+        None => named.dropped(reader, "the file is not there"),
+    }
+}
+
+fn health(field: &Field<'_>, reader: &mut Reader<'_>) -> Option<Health> {
+    let mut fields = field.fields(reader)?;
+    let disabled = fields.take("disable").and_then(|flag| flag.boolean(reader)).unwrap_or(false);
+    let test = fields.take("test");
+    let mut health = Health::default();
+    let time =
+        |field: Field<'_>, reader: &mut Reader<'_>| -> Option<Duration> { field.duration(reader) };
+    health.interval = fields.take("interval").and_then(|one| time(one, reader));
+    health.timeout = fields.take("timeout").and_then(|one| time(one, reader));
+    health.startup = fields.take("start_period").and_then(|one| time(one, reader));
+    let retries = fields.take("retries").and_then(|count| count.integer(reader, 1..=1000));
+    health.failures = retries.and_then(|count| u32::try_from(count).ok());
+    if let Some(start) = fields.take("start_interval") {
+        start.dropped(reader, "checks have one interval");
+    }
+    extensions(&mut fields, field.node, reader);
+    let known =
+        ["disable", "interval", "retries", "start_interval", "start_period", "test", "timeout"];
+    fields.finish(foreign(&known), reader);
+    let command = match test.as_ref().map(|test| (test, &test.node.value)) {
+        Some((_, Value::String(line))) => shell(line),
+        Some((test, _)) => {
+            let words = test.texts(reader);
+            match words.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+                Some(("NONE", _)) | None => Vec::new(),
+                Some(("CMD", command)) => command.to_vec(),
+                Some(("CMD-SHELL", line)) => shell(&line.join(" ")),
+                Some((first, _)) => {
+                    let message =
+                        format!("a test begins with CMD, CMD-SHELL or NONE, not {first:?}");
+                    test.error(reader, "invalid-value", message)
+                        .expecting("[CMD, program, argument, …] or [CMD-SHELL, \"line\"]");
+                    Vec::new()
+                }
+            }
+        }
+        None => Vec::new(),
+    };
+    if command.is_empty() || disabled {
+        field.dropped(reader, "a health check without a command is none");
+        return None;
+    }
+    health.exec = Some(ExecCheck { command });
+    Some(health)
+}
+
+fn shell(line: &str) -> Vec<String> {
+    ["/bin/sh", "-c", line].map(str::to_owned).to_vec()
+}
