@@ -6,6 +6,7 @@
 //! which solves it.
 
 pub mod problem;
+pub mod sample;
 pub mod select;
 
 pub use problem::Problem;

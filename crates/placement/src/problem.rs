@@ -35,11 +35,11 @@ pub struct Problem {
     pub classes: Vec<Class>,
     pub items: Vec<Item>,
     pub edges: Vec<Edge>,
-    /// No two of the items on the same node or in the same zone.
+    /// No two of the items on the same node or in the same zone. They may be of several parts.
     pub apart: Vec<Group>,
-    /// All of the items on the same node or in the same zone.
+    /// All of the items, which are of one part, on the same node or in the same zone.
     pub together: Vec<Group>,
-    /// One engine for all items of each list.
+    /// One engine for all items of each list, which are of one part.
     pub same_engine: Vec<Vec<u32>>,
     /// Applications: every item belongs to exactly one.
     pub parts: Vec<Part>,
@@ -114,7 +114,7 @@ pub struct Item {
     pub current: Option<u32>,
 }
 
-/// Traffic between two items, counted when both are placed.
+/// Traffic between two items of one part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edge {
     pub a: u32,

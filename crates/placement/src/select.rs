@@ -1,7 +1,27 @@
 //! Chooses a node and an engine for every item of a [`Problem`], as good as can be found and with
 //! a proven bound on what could be better. Start reading at [`select`].
 
+mod bound;
+mod branch;
+mod construct;
+mod dual;
+mod frame;
+mod improve;
+mod index;
+mod kernel;
+mod meter;
+mod state;
+
+use construct::Construct;
+use frame::Frame;
+pub(crate) use meter::Dice;
+use meter::Meter;
+use state::State;
+
 use crate::problem::{Choice, Invalid, Problem};
+
+/// Up to here all blocks are searched at once.
+const EXACT_BLOCKS_MAX: usize = 48;
 
 /// How long to search.
 #[derive(Clone, Copy)]
@@ -63,8 +83,56 @@ pub enum Outcome {
 /// them all together as great as it can within the limits.
 pub fn select(problem: &Problem, limits: &Limits<'_>) -> Result<Selection, Invalid> {
     problem.validate()?;
-    let _ = limits;
-    let parts = vec![Outcome::NotFound; problem.parts.len()];
-    let chosen = vec![None; problem.items.len()];
-    Ok(Selection { chosen, objective: 0, bound: 0, optimal: false, parts, work: 0 })
+    let frame = Frame::new(problem)?;
+    let mut meter = Meter::new(limits);
+    let mut state = State::new(&frame);
+    let mut construct = Construct::new(&frame);
+    let mut outcomes = vec![Outcome::NotFound; problem.parts.len()];
+    let mut placed = Vec::new();
+    for part in &frame.parts {
+        let outcome = construct.part(&mut state, &part.blocks, &placed, &mut meter);
+        if outcome == Outcome::Placed {
+            placed.extend_from_slice(&part.blocks);
+        }
+        outcomes[part.index] = outcome;
+    }
+    placed.sort_unstable();
+    let bound = improve(&mut state, &placed, limits, &mut meter);
+
+    let mut chosen = vec![None; problem.items.len()];
+    for block in &placed {
+        let place = state.at(*block).expect("a part is placed whole");
+        for (item, choice) in frame.choices(*block, place) {
+            chosen[item as usize] = Some(choice);
+        }
+    }
+    let objective = state.objective;
+    let certain = outcomes.iter().all(|outcome| *outcome != Outcome::NotFound);
+    let optimal = certain && bound == objective;
+    Ok(Selection { chosen, objective, bound, optimal, parts: outcomes, work: meter.spent })
 }
+
+/// Returns a bound on the objective.
+fn improve(
+    state: &mut State<'_>,
+    placed: &[u32],
+    limits: &Limits<'_>,
+    meter: &mut Meter<'_>,
+) -> i64 {
+    if placed.is_empty() {
+        return 0;
+    }
+    let mut dice = Dice::new(limits.seed);
+    if placed.len() <= EXACT_BLOCKS_MAX {
+        improve::by_neighbourhoods(state, placed, i64::MAX, 8, meter.mark(0.1), &mut dice, meter);
+        let bound = improve::exactly(state, placed, meter.mark(0.6), meter);
+        improve::by_neighbourhoods(state, placed, bound, 200, u64::MAX, &mut dice, meter);
+        return bound;
+    }
+    let bound = bound::of(state, placed, meter);
+    improve::by_neighbourhoods(state, placed, bound, 500, u64::MAX, &mut dice, meter);
+    bound
+}
+
+#[cfg(test)]
+mod tests;

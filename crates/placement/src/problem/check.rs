@@ -15,6 +15,12 @@ const ITEMS_MAX: usize = 1 << 20;
 #[error("{0}")]
 pub struct Invalid(String);
 
+impl Invalid {
+    pub(crate) fn new(sentence: String) -> Invalid {
+        Invalid(sentence)
+    }
+}
+
 /// One constraint that an answer breaks. `Display` makes a clause of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Violation {

@@ -11,8 +11,8 @@ impl Problem {
         self.validate_network()?;
         self.validate_nodes()?;
         self.validate_items()?;
-        self.validate_parts()?;
-        self.validate_groups()
+        self.validate_groups()?;
+        self.validate_parts()
     }
 
     fn validate_sizes(&self) -> Result<(), Invalid> {
@@ -131,8 +131,27 @@ impl Problem {
         }
         match seen.iter().position(|seen| !seen) {
             Some(item) => Err(invalid(format!("{} is in no part", self.items[item].id))),
-            None => Ok(()),
+            None => self.validate_ties(),
         }
+    }
+
+    /// What ties items to each other stays inside a part, or placing one would wait for the other.
+    fn validate_ties(&self) -> Result<(), Invalid> {
+        let mut part_of = vec![0; self.items.len()];
+        for (number, part) in self.parts.iter().enumerate() {
+            part.items.iter().for_each(|item| part_of[*item as usize] = number);
+        }
+        let edges = self.edges.iter().map(|edge| [edge.a, edge.b]);
+        let together = self.together.iter().map(|group| &group.items);
+        let tied = together.chain(&self.same_engine).flat_map(|items| items.windows(2));
+        for pair in edges.chain(tied.map(|pair| [pair[0], pair[1]])) {
+            let [a, b] = pair.map(|item| item as usize);
+            if part_of[a] != part_of[b] {
+                let (a, b) = (&self.items[a].id, &self.items[b].id);
+                return Err(invalid(format!("{a} and {b} are tied, but not of one part")));
+            }
+        }
+        Ok(())
     }
 
     fn validate_groups(&self) -> Result<(), Invalid> {
@@ -153,7 +172,7 @@ impl Problem {
 }
 
 fn invalid(sentence: String) -> Invalid {
-    Invalid(sentence)
+    Invalid::new(sentence)
 }
 
 /// Names that arrive sorted, as ours do, are compared once and not sorted again.

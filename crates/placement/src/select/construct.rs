@@ -1,0 +1,236 @@
+//! The first answer: part after part, each as good as it can be with those before it in place.
+//! Called by [`select`](super::select()).
+
+use super::branch::{self, Aim};
+use super::dual::Dual;
+use super::frame::{Block, Frame, Place};
+use super::index::sort_key;
+use super::kernel::{Kernel, Width, dead};
+use super::meter::Meter;
+use super::state::State;
+use super::{EXACT_BLOCKS_MAX, Outcome};
+
+/// Blocks that are decided at once; more would be slow, fewer would not see each other.
+const CHUNK: usize = 24;
+/// Work for one block of a chunk, on average.
+const WORK_PER_BLOCK: u64 = 2_000;
+const NARROW: Width = Width { places: 3, zones: 48 };
+const FULL: Width = Width { places: usize::MAX, zones: usize::MAX };
+/// Others that may be asked to move when a part finds no room.
+const ASKED_MAX: usize = 12;
+
+pub(super) struct Construct<'f> {
+    frame: &'f Frame<'f>,
+    /// Where the first place of each index is that may have room, for blocks that need no zone.
+    next: Vec<usize>,
+}
+
+impl<'f> Construct<'f> {
+    pub(super) fn new(frame: &'f Frame<'f>) -> Construct<'f> {
+        Construct { frame, next: vec![0; frame.indices.len()] }
+    }
+
+    /// Places a part whole, or leaves the state as it was.
+    pub(super) fn part(
+        &mut self,
+        state: &mut State<'f>,
+        blocks: &[u32],
+        placed: &[u32],
+        meter: &mut Meter<'_>,
+    ) -> Outcome {
+        let plain = |block: &u32| self.frame.blocks[*block as usize].plain();
+        let done = match blocks.iter().all(plain) {
+            true => self.by_value(state, blocks, meter),
+            false => by_chunks(state, blocks, meter),
+        };
+        if done {
+            return Outcome::Placed;
+        }
+        if meter.over() {
+            return Outcome::NotFound;
+        }
+        let outcome = match blocks.len() + placed.len() <= EXACT_BLOCKS_MAX {
+            true => jointly(state, blocks, placed, meter),
+            false => with_others_moved(state, blocks, meter),
+        };
+        // Others may have moved, and left room where there was none.
+        self.next.fill(0);
+        outcome
+    }
+
+    /// Each block takes the best place that has room, the largest block first.
+    fn by_value(&mut self, state: &mut State<'f>, blocks: &[u32], meter: &mut Meter<'_>) -> bool {
+        for (done, block) in blocks.iter().enumerate() {
+            let place = self.best_place(state, *block, meter);
+            if !place.is_some_and(|place| state.place(*block, place)) {
+                take_all(state, &blocks[..done]);
+                return false;
+            }
+        }
+        true
+    }
+
+    fn best_place(
+        &mut self,
+        state: &State<'_>,
+        number: u32,
+        meter: &mut Meter<'_>,
+    ) -> Option<Place> {
+        let frame = self.frame;
+        let block = &frame.blocks[number as usize];
+        let index = &frame.indices[block.index as usize];
+        let (places, _) = index.zone(0);
+        let least = index.least();
+        let next = &mut self.next[block.index as usize];
+        let full = |place: &Place| {
+            state.left(place.node).iter().zip(least).any(|(left, least)| left < least)
+        };
+        while *next < places.len() && full(&places[*next]) {
+            *next += 1;
+        }
+        let allowed = |place: &&Place| {
+            (block.skip.is_empty() || block.skip.binary_search(&place.node).is_err())
+                && state.admits(block, place)
+        };
+        let found = places[*next..].iter().position(|place| allowed(&place));
+        meter.spend(found.unwrap_or(places.len() - *next) as u64 / 4 + 1);
+        let shared = found.map(|at| places[*next + at]);
+        let own = block.extra.iter().find(|place| state.admits(block, place)).copied();
+        let best = [shared, own].into_iter().flatten().min_by_key(sort_key)?;
+        // Among equals, it stays where it runs.
+        let stays = places[*next..].iter().take_while(|place| place.value == best.value);
+        let stays = stays.take(64).find(|place| place.node == block.current).filter(allowed);
+        Some(stays.copied().unwrap_or(best))
+    }
+}
+
+impl Block {
+    /// Nothing but the node and its value matters.
+    pub(super) fn plain(&self) -> bool {
+        !self.zoned && self.engines.is_empty()
+    }
+}
+
+/// Neighbours come one after the other, so that a chunk holds what belongs together.
+fn by_nearness(frame: &Frame<'_>, blocks: &[u32]) -> Vec<u32> {
+    let mut order: Vec<u32> = Vec::with_capacity(blocks.len());
+    let mut seen = std::collections::BTreeSet::new();
+    for start in blocks {
+        let from = order.len();
+        if seen.insert(*start) {
+            order.push(*start);
+        }
+        let mut at = from;
+        while at < order.len() {
+            let number = order[at];
+            let block = &frame.blocks[number as usize];
+            let edges = block.edges.iter().map(|edge| &frame.edges[*edge as usize]);
+            let by_edge = edges.map(|edge| if edge.a == number { edge.b } else { edge.a });
+            let groups = block.together.iter().flat_map(|group| &frame.together[*group as usize]);
+            for other in by_edge.chain(groups.copied()) {
+                if seen.insert(other) {
+                    order.push(other);
+                }
+            }
+            at += 1;
+        }
+    }
+    order
+}
+
+fn by_chunks(state: &mut State<'_>, blocks: &[u32], meter: &mut Meter<'_>) -> bool {
+    let order = by_nearness(state.frame, blocks);
+    for (done, chunk) in order.chunks(CHUNK).enumerate() {
+        let until = meter.spent.saturating_add(WORK_PER_BLOCK * chunk.len() as u64);
+        let places = solve(state, chunk, NARROW, until, false, meter).0;
+        if !places.is_some_and(|places| put(state, chunk, &places)) {
+            take_all(state, &order[..done * CHUNK]);
+            return false;
+        }
+    }
+    true
+}
+
+fn take_all(state: &mut State<'_>, blocks: &[u32]) -> Vec<Place> {
+    blocks.iter().map(|block| state.take(*block)).collect()
+}
+
+fn put(state: &mut State<'_>, blocks: &[u32], places: &[Place]) -> bool {
+    for (done, (block, place)) in blocks.iter().zip(places).enumerate() {
+        if !state.place(*block, *place) {
+            take_all(state, &blocks[..done]);
+            return false;
+        }
+    }
+    true
+}
+
+/// Places for the blocks, and whether it is certain that there are none.
+fn solve(
+    state: &mut State<'_>,
+    blocks: &[u32],
+    width: Width,
+    until: u64,
+    first: bool,
+    meter: &mut Meter<'_>,
+) -> (Option<Vec<Place>>, bool) {
+    let Some(mut kernel) = Kernel::new(state, blocks, width, meter) else { return (None, true) };
+    let dual = Dual::new(&mut kernel, state, None, 3, meter);
+    if dead(dual.bound) {
+        return (None, true);
+    }
+    let found = branch::search(&kernel, &dual, state, Aim { floor: None, until, first }, meter);
+    let none = found.places.is_none() && dead(found.open);
+    (found.places, none)
+}
+
+/// All blocks so far are up for change: finds an answer for them all, or proves that there is none.
+fn jointly(
+    state: &mut State<'_>,
+    blocks: &[u32],
+    placed: &[u32],
+    meter: &mut Meter<'_>,
+) -> Outcome {
+    let before = take_all(state, placed);
+    let mut all: Vec<u32> = blocks.iter().chain(placed).copied().collect();
+    all.sort_unstable();
+    let until = meter.mark(0.5);
+    let (places, none) = solve(state, &all, FULL, until, true, meter);
+    match places {
+        Some(places) if put(state, &all, &places) => Outcome::Placed,
+        _ => {
+            let back = put(state, placed, &before);
+            assert!(back, "what was placed can be placed again");
+            if none { Outcome::Infeasible } else { Outcome::NotFound }
+        }
+    }
+}
+
+/// In a large problem, only those that are in the way are asked to move.
+fn with_others_moved(state: &mut State<'_>, blocks: &[u32], meter: &mut Meter<'_>) -> Outcome {
+    if blocks.len() > EXACT_BLOCKS_MAX {
+        return Outcome::NotFound;
+    }
+    let until = meter.spent.saturating_add(40 * WORK_PER_BLOCK * blocks.len() as u64);
+    let mut empty = State::new(state.frame);
+    let (alone, none) = solve(&mut empty, blocks, FULL, until, true, meter);
+    if none {
+        return Outcome::Infeasible;
+    }
+    let wanted = alone.into_iter().flatten().map(|place| place.node);
+    let mut asked: Vec<u32> = wanted.flat_map(|node| state.on(node)).collect();
+    asked.sort_unstable();
+    asked.dedup();
+    asked.truncate(ASKED_MAX);
+    let before = take_all(state, &asked);
+    let mut all: Vec<u32> = blocks.iter().chain(&asked).copied().collect();
+    all.sort_unstable();
+    let until = meter.spent.saturating_add(10 * WORK_PER_BLOCK * all.len() as u64);
+    let (places, _) = solve(state, &all, NARROW, until, true, meter);
+    if places.is_some_and(|places| put(state, &all, &places)) {
+        return Outcome::Placed;
+    }
+    let back = put(state, &asked, &before);
+    assert!(back, "what was placed can be placed again");
+    Outcome::NotFound
+}

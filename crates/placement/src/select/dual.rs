@@ -1,0 +1,391 @@
+//! A bound on what a [`Kernel`] can give, and the prices that make it a good one.
+//!
+//! Two things are relaxed. Zones: every pair of blocks would like to choose the zones of both on
+//! its own; what a pair promises is moved, sweep by sweep, into the scores of its two blocks until
+//! they agree (for chains and trees of blocks this leaves no gap). Nodes: every block would like to
+//! have the best node for itself; where more is wanted than is left, the node gets a price, and
+//! what is paid is part of the bound. Whatever the prices and the moves are, the sum of the
+//! greatest scores is a bound; so arithmetic with rounding only makes it looser, not wrong, as long
+//! as [`Dual::slack`] is added.
+
+use super::frame::{Block, Frame, Place};
+use super::kernel::{Kernel, NEVER, dead, float};
+use super::meter::Meter;
+use super::state::State;
+use crate::problem::Scope;
+
+/// Prices are not worth their time beyond this many places.
+const PRICED_PLACES_MAX: usize = 60_000;
+/// Sweeps end when one gains less than this share of the bound.
+const GAIN_LEAST: f64 = 1e-6;
+
+#[derive(Clone, Debug)]
+pub(super) struct Dual {
+    /// Where the spans of each block start in `score` and `top`.
+    pub offsets: Vec<usize>,
+    /// The greatest worth in each span, and what the pairs have moved there.
+    pub score: Vec<f64>,
+    /// The greatest worth in each span.
+    pub top: Vec<f64>,
+    /// Of each place of each block: its value less the traffic and the price of its node.
+    pub worth: Vec<Vec<f64>>,
+    /// The sum of all prices.
+    pub paid: f64,
+    /// The greatest entry of the table of each pair.
+    pub pair_max: Vec<f64>,
+    pub bound: f64,
+    /// More than all rounding together.
+    pub slack: f64,
+}
+
+impl Dual {
+    /// Changes the tables of the kernel along with its own scores, and sorts the places of each span
+    /// by their worth. `goal` is an objective that is known to be within reach.
+    pub(super) fn new(
+        kernel: &mut Kernel,
+        state: &State<'_>,
+        goal: Option<f64>,
+        rounds: usize,
+        meter: &mut Meter<'_>,
+    ) -> Dual {
+        let mut dual = Dual::start(kernel);
+        let mut best: Option<(Dual, Vec<Vec<f64>>)> = None;
+        let mut prices: Option<Prices> = None;
+        let mut step = 1.0;
+        let mut stale = 0;
+        for round in 0..rounds {
+            let before = dual.bound;
+            dual.sweep(kernel, meter);
+            dual.measure(kernel);
+            match &best {
+                Some((found, _)) if found.bound <= dual.bound => stale += 1,
+                _ if prices.is_some() => {
+                    stale = 0;
+                    best = Some((dual.clone(), tables_of(kernel)));
+                }
+                _ => (),
+            }
+            if goal.is_some_and(|goal| dual.bound < goal + 1.0 - dual.slack) || meter.over() {
+                break;
+            }
+            if stale > 4 {
+                step *= 0.5;
+                stale = 0;
+            }
+            let small =
+                kernel.domains.iter().map(|d| d.places.len()).sum::<usize>() <= PRICED_PLACES_MAX;
+            let settled = round > 0 && before - dual.bound < GAIN_LEAST * dual.bound.abs();
+            if small && prices.is_none() && overloaded(kernel, &dual, state) {
+                best = Some((dual.clone(), tables_of(kernel)));
+                prices = Some(Prices::new(kernel, state));
+            }
+            let priced = prices.as_mut().is_some_and(|prices| {
+                let reach = goal.unwrap_or(dual.bound * 0.98).min(dual.bound * 0.9999);
+                let step = step * (dual.bound - reach).max(1.0);
+                prices.change(kernel, &mut dual, step, meter)
+            });
+            if !priced && (settled || kernel.pairs.is_empty()) {
+                break;
+            }
+        }
+        if let Some((found, tables)) = best
+            && found.bound < dual.bound
+        {
+            dual = found;
+            kernel.pairs.iter_mut().zip(tables).for_each(|(pair, table)| pair.table = table);
+        }
+        dual.sort(kernel);
+        dual
+    }
+
+    fn start(kernel: &Kernel) -> Dual {
+        let mut dual = Dual {
+            offsets: vec![0],
+            score: Vec::new(),
+            top: Vec::new(),
+            worth: Vec::new(),
+            paid: 0.0,
+            pair_max: vec![0.0; kernel.pairs.len()],
+            bound: f64::MAX,
+            slack: 0.0,
+        };
+        let mut size = 1.0;
+        for domain in &kernel.domains {
+            let mut worth = vec![0.0; domain.places.len()];
+            for span in &domain.spans {
+                let mut top = span.more;
+                for place in span.start..span.end {
+                    worth[place] = float(domain.places[place].value - span.cost);
+                    top = top.max(worth[place]);
+                    size += worth[place].abs();
+                }
+                dual.top.push(top);
+            }
+            dual.offsets.push(dual.top.len());
+            dual.worth.push(worth);
+        }
+        let entries = kernel.pairs.iter().flat_map(|pair| &pair.table);
+        size += entries.filter(|entry| !dead(**entry)).map(|entry| entry.abs()).sum::<f64>();
+        dual.slack = 1e-3 + 1e-11 * size;
+        dual.score = dual.top.clone();
+        dual
+    }
+
+    /// Lets every pair share what it promises between its two blocks.
+    fn sweep(&mut self, kernel: &mut Kernel, meter: &mut Meter<'_>) {
+        let mut high_best = Vec::new();
+        for pair in &mut kernel.pairs {
+            let (low, high) = (self.offsets[pair.a], self.offsets[pair.b]);
+            let height = self.offsets[pair.a + 1] - low;
+            let width = self.offsets[pair.b + 1] - high;
+            meter.spend((height * width) as u64 / 4);
+            high_best.clear();
+            high_best.resize(width, NEVER);
+            let (a, b) = (self.score[low..low + height].to_vec(), high);
+            let mut a_after = a.clone();
+            for (s, row) in pair.table.chunks_exact(width).enumerate() {
+                let mut row_best = NEVER;
+                let scores = &self.score[b..b + width];
+                for ((entry, score), best) in row.iter().zip(scores).zip(&mut high_best) {
+                    row_best = row_best.max(entry + score);
+                    *best = f64::max(*best, entry + a[s]);
+                }
+                let joint = (a[s] + row_best) / 2.0;
+                a_after[s] = if dead(row_best) || dead(a[s]) { NEVER } else { joint };
+            }
+            for (score, best) in self.score[b..b + width].iter_mut().zip(&mut high_best) {
+                let joint = (*score + *best) / 2.0;
+                let after = if dead(*best) || dead(*score) { NEVER } else { joint };
+                // From here on, what the table loses.
+                *best = if dead(after) { 0.0 } else { after - *score };
+                *score = after;
+            }
+            for (s, row) in pair.table.chunks_exact_mut(width).enumerate() {
+                let moved = if dead(a_after[s]) { 0.0 } else { a_after[s] - a[s] };
+                for (entry, best) in row.iter_mut().zip(&high_best) {
+                    if !dead(*entry) {
+                        *entry -= moved + best;
+                    }
+                }
+                self.score[low + s] = a_after[s];
+            }
+        }
+    }
+
+    fn measure(&mut self, kernel: &Kernel) {
+        let mut bound = self.paid;
+        for block in self.offsets.windows(2) {
+            bound += self.score[block[0]..block[1]].iter().copied().fold(NEVER, f64::max);
+        }
+        for (number, pair) in kernel.pairs.iter().enumerate() {
+            let width = self.offsets[pair.b + 1] - self.offsets[pair.b];
+            let mut most = NEVER;
+            for (s, row) in pair.table.chunks_exact(width).enumerate() {
+                if !dead(self.score[self.offsets[pair.a] + s]) {
+                    let alive = row.iter().zip(&self.score[self.offsets[pair.b]..]);
+                    let alive = alive.filter(|(_, score)| !dead(**score));
+                    most = alive.fold(most, |most, (entry, _)| most.max(*entry));
+                }
+            }
+            self.pair_max[number] = most;
+            bound += most;
+        }
+        self.bound = bound.max(NEVER);
+    }
+
+    /// The search takes the places of a span from the front.
+    fn sort(&mut self, kernel: &mut Kernel) {
+        if self.paid == 0.0 {
+            return;
+        }
+        for (domain, worth) in kernel.domains.iter_mut().zip(&mut self.worth) {
+            let mut sorted: Vec<(f64, Place)> =
+                worth.iter().copied().zip(domain.places.iter().copied()).collect();
+            for span in &domain.spans {
+                sorted[span.start..span.end].sort_by(|a, b| b.0.total_cmp(&a.0));
+            }
+            *worth = sorted.iter().map(|(worth, _)| *worth).collect();
+            domain.places = sorted.into_iter().map(|(_, place)| place).collect();
+        }
+    }
+}
+
+/// What a node asks for each of its resources, and for being the only one of a group of blocks
+/// that avoid each other.
+struct Prices {
+    nodes: Vec<u32>,
+    dims: usize,
+    price: Vec<f64>,
+    /// Block and place of everything on a node.
+    wanted: Vec<Vec<(u32, u32)>>,
+    /// Groups of blocks that must not share a node.
+    groups: Vec<u32>,
+    /// The share of what is left of a node that a block takes, `[block][dimension]`, by the node's
+    /// own numbers.
+    left: Vec<f64>,
+    demand: Vec<Vec<f64>>,
+}
+
+impl Prices {
+    fn new(kernel: &Kernel, state: &State<'_>) -> Prices {
+        let frame = state.frame;
+        let mut nodes: Vec<u32> =
+            kernel.domains.iter().flat_map(|d| d.places.iter().map(|p| p.node)).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let mut wanted = vec![Vec::new(); nodes.len()];
+        for (b, domain) in (0u32..).zip(&kernel.domains) {
+            for (p, place) in (0u32..).zip(&domain.places) {
+                if let Ok(local) = nodes.binary_search(&place.node) {
+                    wanted[local].push((b, p));
+                }
+            }
+        }
+        let blocks = || kernel.blocks.iter().map(|number| &frame.blocks[*number as usize]);
+        let mut groups: Vec<u32> = blocks().flat_map(|block| &block.apart).copied().collect();
+        groups.retain(|group| frame.apart[*group as usize].scope == Scope::Node);
+        groups.sort_unstable();
+        groups.dedup();
+        let dims = frame.dims + groups.len();
+        let mut left = Vec::with_capacity(nodes.len() * dims);
+        for node in &nodes {
+            left.extend(state.left(*node).iter().map(|left| amount(*left)));
+            left.extend(groups.iter().map(|_| 1.0));
+        }
+        let demand = blocks().map(|block| demand_of(frame, block, &groups)).collect();
+        let price = vec![0.0; nodes.len() * dims];
+        Prices { nodes, dims, price, wanted, groups, left, demand }
+    }
+
+    /// Raises the prices of what is wanted too much and lowers those of what is not. Returns
+    /// whether there is any price to change.
+    fn change(
+        &mut self,
+        kernel: &Kernel,
+        dual: &mut Dual,
+        step: f64,
+        meter: &mut Meter<'_>,
+    ) -> bool {
+        let mut load = vec![0.0; self.price.len()];
+        for (b, domain) in kernel.domains.iter().enumerate() {
+            meter.spend(domain.spans.len() as u64);
+            let Some(place) = favourite(kernel, dual, b) else { continue };
+            let node = domain.places[place].node;
+            let Ok(local) = self.nodes.binary_search(&node) else { continue };
+            let load = &mut load[local * self.dims..][..self.dims];
+            for (load, demand) in load.iter_mut().zip(&self.demand[b]) {
+                *load += demand;
+            }
+        }
+        let mut slope = vec![0.0; self.price.len()];
+        let mut steepness = 0.0;
+        for (at, load) in load.iter().enumerate() {
+            let left = self.left[at];
+            if left > 0.0 && (*load > left || self.price[at] > 0.0) {
+                slope[at] = load / left - 1.0;
+                steepness += slope[at] * slope[at];
+            }
+        }
+        if steepness == 0.0 {
+            return false;
+        }
+        for node in 0..self.nodes.len() {
+            let here = node * self.dims..(node + 1) * self.dims;
+            if slope[here.clone()].iter().all(|slope| *slope == 0.0) {
+                continue;
+            }
+            for at in here {
+                let price = (self.price[at] + step / steepness * slope[at]).max(0.0);
+                dual.paid += price - self.price[at];
+                self.price[at] = price;
+            }
+            meter.spend(self.wanted[node].len() as u64);
+            self.charge(kernel, dual, node);
+        }
+        dual.paid = self.price.iter().sum();
+        true
+    }
+
+    /// Brings the worth of all places on a node up to date with its prices.
+    fn charge(&self, kernel: &Kernel, dual: &mut Dual, node: usize) {
+        let here = node * self.dims..(node + 1) * self.dims;
+        for (b, p) in &self.wanted[node] {
+            let (b, p) = (*b as usize, *p as usize);
+            let domain = &kernel.domains[b];
+            let at = domain.spans.partition_point(|span| span.end <= p);
+            let span = &domain.spans[at];
+            let priced = self.price[here.clone()].iter().zip(&self.left[here.clone()]);
+            let fee: f64 = priced
+                .zip(&self.demand[b])
+                .filter(|((price, _), _)| **price > 0.0)
+                .map(|((price, left), demand)| price * demand / left)
+                .sum();
+            dual.worth[b][p] = float(domain.places[p].value - span.cost) - fee;
+            let worths = dual.worth[b][span.start..span.end].iter().copied();
+            let top = worths.fold(span.more, f64::max);
+            let flat = dual.offsets[b] + at;
+            if !dead(dual.score[flat]) {
+                dual.score[flat] += top - dual.top[flat];
+            }
+            dual.top[flat] = top;
+        }
+        debug_assert!(self.groups.len() <= self.dims, "groups are among the dimensions");
+    }
+}
+
+fn tables_of(kernel: &Kernel) -> Vec<Vec<f64>> {
+    kernel.pairs.iter().map(|pair| pair.table.clone()).collect()
+}
+
+/// Whether the favourite places of all blocks together are more than there is.
+fn overloaded(kernel: &Kernel, dual: &Dual, state: &State<'_>) -> bool {
+    let frame = state.frame;
+    let mut wanted: Vec<(u32, usize)> = Vec::with_capacity(kernel.blocks.len());
+    for block in 0..kernel.blocks.len() {
+        if let Some(place) = favourite(kernel, dual, block) {
+            wanted.push((kernel.domains[block].places[place].node, block));
+        }
+    }
+    wanted.sort_unstable();
+    wanted.chunk_by(|a, b| a.0 == b.0).any(|here| {
+        let blocks = here.iter().map(|(_, b)| &frame.blocks[kernel.blocks[*b] as usize]);
+        let over = (0..frame.dims).any(|dim| {
+            let demands = blocks.clone().filter_map(|block| block.demand.as_ref());
+            let sum: u128 = demands.map(|demand| u128::from(demand[dim])).sum();
+            sum > u128::from(state.left(here[0].0)[dim])
+        });
+        let mut groups: Vec<u32> = blocks.flat_map(|block| &block.apart).copied().collect();
+        groups.sort_unstable();
+        over || groups.windows(2).any(|pair| pair[0] == pair[1])
+    })
+}
+
+fn demand_of(frame: &Frame<'_>, block: &Block, groups: &[u32]) -> Vec<f64> {
+    let mut demand = vec![0.0; frame.dims];
+    if let Some(own) = &block.demand {
+        demand = own.iter().map(|demand| amount(*demand)).collect();
+    }
+    let member = |group: &u32| if block.apart.contains(group) { 1.0 } else { 0.0 };
+    demand.extend(groups.iter().map(member));
+    demand
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a share of a node, for a price")]
+fn amount(value: u64) -> f64 {
+    value as f64
+}
+
+/// The place that a block would take if it were alone; `None` if that is one that was not kept.
+fn favourite(kernel: &Kernel, dual: &Dual, block: usize) -> Option<usize> {
+    let flat = dual.offsets[block]..dual.offsets[block + 1];
+    let scores = dual.score[flat.clone()].iter().enumerate();
+    let (best, score) = scores.max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)))?;
+    if dead(*score) {
+        return None;
+    }
+    let span = &kernel.domains[block].spans[best];
+    let worth = &dual.worth[block][span.start..span.end];
+    let (place, worth) =
+        worth.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)))?;
+    (*worth >= span.more).then_some(span.start + place)
+}

@@ -1,0 +1,408 @@
+//! The problem in canonical order, cut for searching: the same set of nodes, items and edges gives
+//! the same frame, in whatever order it arrived. Built once by [`select`](super::select()).
+//!
+//! Items that must share a node become one [`Block`], which is what the search moves about.
+
+use std::collections::BTreeMap;
+
+use super::index::{self, Index};
+use crate::problem::{Choice, Invalid, Item, Problem, Route, Scope};
+
+/// A place for a block: less is better known as "earlier in the list".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub value: i64,
+    pub node: u32,
+    /// The engine (its rank by name) of each engine group that the block has items in, a byte each.
+    pub tag: u32,
+}
+
+impl Place {
+    pub(super) const NONE: Place = Place { value: 0, node: u32::MAX, tag: 0 };
+}
+
+/// Items that share a node, mostly a single one.
+#[derive(Debug, Default)]
+pub(super) struct Block {
+    /// As the problem numbers them.
+    pub items: Vec<u32>,
+    /// `None` if the sum is more than any node can have.
+    pub demand: Option<Box<[u64]>>,
+    /// Into [`Frame::indices`].
+    pub index: u32,
+    /// Its zone matters: it has edges, or must be with or apart from others by zone.
+    pub zoned: bool,
+    /// Nodes of the index that do not count, sorted: barred, or with a value of their own in `extra`.
+    pub skip: Vec<u32>,
+    pub extra: Vec<Place>,
+    pub engines: Vec<u32>,
+    /// Edges to other blocks.
+    pub edges: Vec<u32>,
+    /// Edges between items of this block.
+    pub inner: Vec<u32>,
+    /// Into [`Frame::apart`].
+    pub apart: Vec<u32>,
+    /// Into [`Frame::together`].
+    pub together: Vec<u32>,
+    pub current: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Edge {
+    pub a: u32,
+    pub b: u32,
+    pub traffic: i64,
+    pub latency_us_max: u64,
+    pub bandwidth_bps: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Apart {
+    pub scope: Scope,
+    pub blocks: Vec<u32>,
+}
+
+#[derive(Debug)]
+pub(super) struct Part {
+    /// As the problem numbers it.
+    pub index: usize,
+    pub blocks: Vec<u32>,
+}
+
+#[derive(Debug)]
+pub(super) struct Frame<'a> {
+    pub problem: &'a Problem,
+    pub dims: usize,
+    pub zones: usize,
+    pub nodes: usize,
+    pub zone_of: Vec<u32>,
+    /// `[node * dims + dimension]`
+    pub capacity: Vec<u64>,
+    /// `[from * zones + to]`
+    pub cost: Vec<i64>,
+    pub indices: Vec<Index>,
+    pub blocks: Vec<Block>,
+    /// The first is served first.
+    pub parts: Vec<Part>,
+    pub edges: Vec<Edge>,
+    pub apart: Vec<Apart>,
+    /// Blocks that must share a zone.
+    pub together: Vec<Vec<u32>>,
+    pub engine_groups: usize,
+    /// From our order to that of the problem.
+    nodes_given: Vec<u32>,
+    zones_given: Vec<u32>,
+    engines_given: Vec<u32>,
+    engine_group_of: Vec<Option<u32>>,
+    /// A block that can never be placed: two items on one node that must not share one.
+    pub broken: Vec<bool>,
+}
+
+/// How a list of names is ordered, both ways.
+pub(super) struct Order {
+    pub given: Vec<u32>,
+    pub rank: Vec<u32>,
+}
+
+impl Order {
+    fn of<K: Ord>(len: usize, key: impl Fn(usize) -> K) -> Order {
+        let mut given: Vec<u32> = (0..narrow(len)).collect();
+        if !(1..len).all(|index| key(index - 1) <= key(index)) {
+            given.sort_by_key(|index| key(*index as usize));
+        }
+        let mut rank = vec![0; len];
+        for (position, index) in (0u32..).zip(&given) {
+            rank[*index as usize] = position;
+        }
+        Order { given, rank }
+    }
+}
+
+/// [`Problem::validate`] has seen to it that everything is counted in `u32`.
+pub(super) fn narrow(len: usize) -> u32 {
+    u32::try_from(len).expect("a valid problem counts in u32")
+}
+
+impl<'a> Frame<'a> {
+    pub(super) fn new(problem: &'a Problem) -> Result<Frame<'a>, Invalid> {
+        let nodes = Order::of(problem.nodes.len(), |n| problem.nodes[n].id.as_str());
+        let zones = Order::of(problem.zones.len(), |z| problem.zones[z].as_str());
+        let engines = Order::of(problem.engines.len(), |e| problem.engines[e].as_str());
+        let items = Order::of(problem.items.len(), |i| problem.items[i].id.as_str());
+        let resources = Order::of(problem.resources.len(), |r| problem.resources[r].as_str());
+
+        let mut capacity = Vec::with_capacity(problem.nodes.len() * resources.given.len());
+        let mut zone_of = Vec::with_capacity(problem.nodes.len());
+        for given in &nodes.given {
+            let node = &problem.nodes[*given as usize];
+            zone_of.push(zones.rank[node.zone as usize]);
+            capacity.extend(resources.given.iter().map(|r| node.capacity[*r as usize]));
+        }
+        let mut cost = Vec::with_capacity(zones.given.len() * zones.given.len());
+        for from in &zones.given {
+            let row = &problem.zone_cost[*from as usize];
+            cost.extend(zones.given.iter().map(|to| row[*to as usize]));
+        }
+        let mut frame = Frame {
+            problem,
+            dims: resources.given.len(),
+            zones: zones.given.len(),
+            nodes: nodes.given.len(),
+            zone_of,
+            capacity,
+            cost,
+            indices: Vec::new(),
+            blocks: Vec::new(),
+            parts: Vec::new(),
+            edges: Vec::new(),
+            apart: Vec::new(),
+            together: Vec::new(),
+            engine_groups: 0,
+            nodes_given: nodes.given,
+            zones_given: zones.given,
+            engines_given: engines.given,
+            engine_group_of: Vec::new(),
+            broken: Vec::new(),
+        };
+        let block_of = frame.add_blocks(&items, &resources.given);
+        frame.add_groups(&block_of);
+        frame.add_edges(&block_of);
+        frame.add_parts(&block_of);
+        frame.add_engine_groups(&items);
+        if let Some(block) = frame.blocks.iter().find(|block| block.engines.len() > 4) {
+            let id = &problem.items[block.items[0] as usize].id;
+            return Err(Invalid::new(format!(
+                "{id} shares a node with items of more than four groups of one engine"
+            )));
+        }
+        index::add(&mut frame, &nodes.rank, &engines.rank);
+        Ok(frame)
+    }
+
+    pub(super) fn route(&self, from: u32, to: u32) -> Option<&'a Route> {
+        let from = self.zones_given[from as usize] as usize;
+        self.problem.routes[from][self.zones_given[to as usize] as usize].as_ref()
+    }
+
+    pub(super) fn cost(&self, from: u32, to: u32) -> i64 {
+        self.cost[from as usize * self.zones + to as usize]
+    }
+
+    /// What the traffic of an edge costs between two zones; `None` if it may not go there.
+    pub(super) fn price(&self, edge: &Edge, from: u32, to: u32) -> Option<i64> {
+        let route = self.route(from, to)?;
+        if route.latency_us > edge.latency_us_max {
+            return None;
+        }
+        Some(edge.traffic * self.cost(from, to))
+    }
+
+    pub(super) fn capacity(&self, node: u32) -> &[u64] {
+        &self.capacity[node as usize * self.dims..][..self.dims]
+    }
+
+    /// The answer in the words of the problem.
+    pub(super) fn choices(&self, block: u32, place: Place) -> Vec<(u32, Choice)> {
+        let node = self.nodes_given[place.node as usize];
+        let block = &self.blocks[block as usize];
+        let choose = |item: &u32| {
+            let group = self.engine_group_of[*item as usize];
+            let byte = group.and_then(|g| block.engines.iter().position(|other| *other == g));
+            let engine = match byte {
+                Some(byte) => {
+                    let rank = (place.tag >> (8 * byte)) & 0xff;
+                    u8::try_from(self.engines_given[rank as usize])
+                        .expect("engines are counted in u8")
+                }
+                None => self.best_engine(&self.problem.items[*item as usize], node),
+            };
+            (*item, Choice { node, engine })
+        };
+        block.items.iter().map(choose).collect()
+    }
+
+    fn best_engine(&self, item: &Item, node: u32) -> u8 {
+        let candidates = &self.problem.classes[item.class as usize].candidates;
+        let names = &self.problem.engines;
+        let on_node = candidates.iter().filter(|c| c.node == node);
+        let best = on_node
+            .min_by_key(|c| (std::cmp::Reverse(c.value), names[usize::from(c.engine)].as_str()));
+        best.expect("a block is placed where all of its items are admitted").engine
+    }
+
+    pub(super) fn given_node(&self, node: u32) -> u32 {
+        self.nodes_given[node as usize]
+    }
+
+    /// The group of items with one engine that an item is in.
+    pub(super) fn engine_group_of(&self, item: u32) -> Option<u32> {
+        self.engine_group_of[item as usize]
+    }
+
+    /// Returns the block of every item.
+    fn add_blocks(&mut self, items: &Order, resources: &[u32]) -> Vec<u32> {
+        let problem = self.problem;
+        let mut leader: Vec<u32> = (0..narrow(items.given.len())).collect();
+        for group in problem.together.iter().filter(|group| group.scope == Scope::Node) {
+            join(&mut leader, group.items.iter().map(|item| items.rank[*item as usize]));
+        }
+        let mut block_of = vec![0; items.given.len()];
+        let mut block_of_leader = BTreeMap::new();
+        for position in 0..items.given.len() {
+            let given = items.given[position];
+            let item = &problem.items[given as usize];
+            let leader = find(&mut leader, narrow(position));
+            let demand = resources.iter().map(|r| item.demand[*r as usize]);
+            if leader as usize == position {
+                let current = item.current.filter(|node| (*node as usize) < self.nodes);
+                block_of_leader.insert(leader, narrow(self.blocks.len()));
+                self.blocks.push(Block {
+                    demand: Some(demand.collect()),
+                    current: current.unwrap_or(u32::MAX),
+                    ..Block::default()
+                });
+            } else {
+                let block = &mut self.blocks[block_of_leader[&leader] as usize];
+                let sum = block.demand.take();
+                block.demand = sum.and_then(|sum| {
+                    sum.iter().zip(demand).map(|(sum, more)| sum.checked_add(more)).collect()
+                });
+            }
+            let block = block_of_leader[&leader];
+            self.blocks[block as usize].items.push(given);
+            block_of[given as usize] = block;
+        }
+        self.broken = vec![false; self.blocks.len()];
+        block_of
+    }
+
+    fn add_groups(&mut self, block_of: &[u32]) {
+        let blocks_of = |items: &[u32]| -> Vec<u32> {
+            let mut blocks: Vec<u32> = items.iter().map(|item| block_of[*item as usize]).collect();
+            blocks.sort_unstable();
+            blocks
+        };
+        for group in &self.problem.together {
+            let mut blocks = blocks_of(&group.items);
+            blocks.dedup();
+            if blocks.len() > 1 {
+                self.together.push(blocks);
+            }
+        }
+        self.together.sort();
+        for group in &self.problem.apart {
+            let blocks = blocks_of(&group.items);
+            for pair in blocks.windows(2).filter(|pair| pair[0] == pair[1]) {
+                self.broken[pair[0] as usize] = true;
+            }
+            self.apart.push(Apart { scope: group.scope, blocks });
+        }
+        self.apart.sort_by(|a, b| (a.scope, &a.blocks).cmp(&(b.scope, &b.blocks)));
+        for (number, blocks) in (0u32..).zip(&self.together) {
+            for block in blocks {
+                let block = &mut self.blocks[*block as usize];
+                block.zoned = true;
+                block.together.push(number);
+            }
+        }
+        for (number, group) in (0u32..).zip(&self.apart) {
+            for block in &group.blocks {
+                let block = &mut self.blocks[*block as usize];
+                block.zoned |= group.scope == Scope::Zone;
+                block.apart.push(number);
+            }
+        }
+    }
+
+    fn add_edges(&mut self, block_of: &[u32]) {
+        let edges = self.problem.edges.iter().map(|edge| Edge {
+            a: block_of[edge.a as usize],
+            b: block_of[edge.b as usize],
+            traffic: edge.traffic,
+            latency_us_max: edge.latency_us_max.unwrap_or(u64::MAX),
+            bandwidth_bps: edge.bandwidth_bps,
+        });
+        self.edges = edges.collect();
+        self.edges.sort_unstable();
+        for (number, edge) in (0u32..).zip(&self.edges) {
+            self.blocks[edge.a as usize].zoned = true;
+            self.blocks[edge.b as usize].zoned = true;
+            if edge.a == edge.b {
+                self.blocks[edge.a as usize].inner.push(number);
+            } else {
+                self.blocks[edge.a as usize].edges.push(number);
+                self.blocks[edge.b as usize].edges.push(number);
+            }
+        }
+    }
+
+    fn add_parts(&mut self, block_of: &[u32]) {
+        let parts = &self.problem.parts;
+        let order = Order::of(parts.len(), |p| {
+            (std::cmp::Reverse(parts[p].priority), parts[p].id.as_str())
+        });
+        for given in order.given {
+            let items = parts[given as usize].items.iter();
+            let mut blocks: Vec<u32> = items.map(|item| block_of[*item as usize]).collect();
+            blocks.sort_unstable();
+            blocks.dedup();
+            self.parts.push(Part { index: given as usize, blocks });
+        }
+    }
+
+    fn add_engine_groups(&mut self, items: &Order) {
+        let mut leader: Vec<u32> = (0..narrow(items.given.len())).collect();
+        let mut grouped = vec![false; items.given.len()];
+        for group in &self.problem.same_engine {
+            join(&mut leader, group.iter().map(|item| items.rank[*item as usize]));
+            for item in group {
+                grouped[*item as usize] = true;
+            }
+        }
+        let mut number_of = BTreeMap::new();
+        self.engine_group_of = vec![None; items.given.len()];
+        for (rank, given) in (0u32..).zip(&items.given) {
+            if grouped[*given as usize] {
+                let leader = find(&mut leader, rank);
+                let next = narrow(number_of.len());
+                let number = *number_of.entry(leader).or_insert(next);
+                self.engine_group_of[*given as usize] = Some(number);
+            }
+        }
+        self.engine_groups = number_of.len();
+        for block in &mut self.blocks {
+            for item in &block.items {
+                if let Some(group) = self.engine_group_of[*item as usize]
+                    && !block.engines.contains(&group)
+                {
+                    block.engines.push(group);
+                }
+            }
+        }
+    }
+}
+
+fn find(leader: &mut [u32], of: u32) -> u32 {
+    let mut root = of;
+    while leader[root as usize] != root {
+        leader[root as usize] = leader[leader[root as usize] as usize];
+        root = leader[root as usize];
+    }
+    root
+}
+
+/// The least becomes the leader.
+fn join(leader: &mut [u32], members: impl Iterator<Item = u32>) {
+    let mut last = None;
+    for member in members {
+        let root = find(leader, member);
+        let root = match last {
+            Some(other) if other != root => {
+                leader[root.max(other) as usize] = root.min(other);
+                root.min(other)
+            }
+            _ => root,
+        };
+        last = Some(root);
+    }
+}

@@ -1,0 +1,150 @@
+//! From a good answer to a better one: all at once where the problem is small, which also proves
+//! how good it is, and a few blocks at a time where it is not (large neighbourhood search).
+
+use super::branch::{self, Aim};
+use super::dual::Dual;
+use super::frame::Place;
+use super::kernel::{Kernel, Width, dead, float};
+use super::meter::{Dice, Meter};
+use super::state::State;
+
+/// Blocks that are taken out and put back in one round.
+const FREED: usize = 8;
+const WORK_PER_ROUND: u64 = 20_000;
+const WIDTH: Width = Width { places: 4, zones: 24 };
+/// Rounds of prices and sweeps before an exact search.
+const ROUNDS_EXACT: usize = 120;
+/// A kernel with more places than this is cut to the best of each zone first.
+const PLACES_MAX: usize = 40_000;
+
+/// Searches over all of the blocks at once, starting from what is placed. Returns a bound on the
+/// objective.
+pub(super) fn exactly(
+    state: &mut State<'_>,
+    blocks: &[u32],
+    until: u64,
+    meter: &mut Meter<'_>,
+) -> i64 {
+    let incumbent = state.objective;
+    let before: Vec<Place> = blocks.iter().map(|block| state.take(*block)).collect();
+    let zones = state.frame.zones.max(1);
+    let places = match blocks.len() * blocks.len() * zones <= PLACES_MAX {
+        true => blocks.len(),
+        false => 4,
+    };
+    let width = Width { places, zones: 64 };
+    let mut bound = incumbent;
+    let mut answer = before;
+    if let Some(mut kernel) = Kernel::new(state, blocks, width, meter) {
+        let base = float(state.objective);
+        let goal = Some(float(incumbent) - base);
+        let dual = Dual::new(&mut kernel, state, goal, ROUNDS_EXACT, meter);
+        let aim = Aim { floor: Some(incumbent), until, first: false };
+        let found = branch::search(&kernel, &dual, state, aim, meter);
+        answer = found.places.unwrap_or(answer);
+        if !dead(found.open) {
+            bound = floor(found.open.min(base + dual.bound) + dual.slack);
+        }
+    }
+    put_back(state, blocks, &answer);
+    bound.max(state.objective)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "far below 2^53, as `validate` has seen to")]
+pub(super) fn floor(bound: f64) -> i64 {
+    bound.floor() as i64
+}
+
+fn put_back(state: &mut State<'_>, blocks: &[u32], places: &[Place]) {
+    for (block, place) in blocks.iter().zip(places) {
+        let done = state.place(*block, *place);
+        assert!(done, "an answer that was found can be put in place");
+    }
+}
+
+/// Takes some blocks out and puts them back as well as can be, again and again, until `rounds`
+/// in a row have gained nothing, the bound is reached, or the work is done.
+pub(super) fn by_neighbourhoods(
+    state: &mut State<'_>,
+    blocks: &[u32],
+    bound: i64,
+    rounds: usize,
+    until: u64,
+    dice: &mut Dice,
+    meter: &mut Meter<'_>,
+) {
+    let mut idle = 0;
+    while idle < rounds && state.objective < bound && !meter.over() && meter.spent < until {
+        let freed = neighbourhood(state, blocks, dice);
+        idle += 1;
+        if reseat(state, &freed, meter) {
+            idle = 0;
+        }
+    }
+}
+
+/// Returns whether the objective has grown.
+fn reseat(state: &mut State<'_>, freed: &[u32], meter: &mut Meter<'_>) -> bool {
+    let incumbent = state.objective;
+    let before: Vec<Place> = freed.iter().map(|block| state.take(*block)).collect();
+    let mut answer = None;
+    if let Some(mut kernel) = Kernel::new(state, freed, WIDTH, meter) {
+        let goal = float(incumbent) - float(state.objective);
+        let dual = Dual::new(&mut kernel, state, Some(goal), 4, meter);
+        let until = meter.spent.saturating_add(WORK_PER_ROUND);
+        let aim = Aim { floor: Some(incumbent), until, first: false };
+        answer = branch::search(&kernel, &dual, state, aim, meter).places;
+    }
+    put_back(state, freed, answer.as_deref().unwrap_or(&before));
+    state.objective > incumbent
+}
+
+/// A block, those it talks to, and those on the nodes that it would rather have.
+fn neighbourhood(state: &State<'_>, blocks: &[u32], dice: &mut Dice) -> Vec<u32> {
+    let frame = state.frame;
+    let mut freed = vec![blocks[dice.below(blocks.len())]];
+    let add = |freed: &mut Vec<u32>, block: u32, most: usize| {
+        if freed.len() < most && !freed.contains(&block) && state.at(block).is_some() {
+            freed.push(block);
+        }
+    };
+    let mut at = 0;
+    while at < freed.len() && freed.len() < FREED / 2 {
+        let number = freed[at];
+        for edge in &frame.blocks[number as usize].edges {
+            let edge = &frame.edges[*edge as usize];
+            add(&mut freed, if edge.a == number { edge.b } else { edge.a }, FREED / 2 + 1);
+        }
+        for group in &frame.blocks[number as usize].together {
+            for other in &frame.together[*group as usize] {
+                add(&mut freed, *other, FREED);
+            }
+        }
+        at += 1;
+    }
+    for _ in 0..2 {
+        let number = freed[dice.below(freed.len())];
+        let block = &frame.blocks[number as usize];
+        let Some(place) = state.at(number) else { continue };
+        let index = &frame.indices[block.index as usize];
+        let zone = match block.zoned {
+            true => frame.zone_of[place.node as usize] as usize,
+            false => 0,
+        };
+        let (places, _) = index.zone(zone);
+        let better = places.partition_point(|other| other.value > place.value);
+        if better > 0 {
+            let wish = places[dice.below(better)].node;
+            let there: Vec<u32> = state.on(wish).take(FREED).collect();
+            there.into_iter().for_each(|other| add(&mut freed, other, FREED));
+        }
+    }
+    while freed.len() < FREED.min(blocks.len()) {
+        let other = blocks[dice.below(blocks.len())];
+        match freed.contains(&other) {
+            true => break,
+            false => freed.push(other),
+        }
+    }
+    freed
+}

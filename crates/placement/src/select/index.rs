@@ -1,0 +1,308 @@
+//! The candidates of a class, sorted so that the best come first: over all zones for blocks whose
+//! zone does not matter, zone by zone for the others. Built by [`Frame::new`](super::frame::Frame).
+
+use std::collections::BTreeMap;
+
+use super::frame::{Block, Frame, Place, narrow};
+use crate::problem::{Candidate, Item};
+
+/// Below this all candidates are kept and sorted; above, only the best of each zone, so that one
+/// application on 100,000 nodes is placed in the time of a glance.
+const KEEP_ALL_MAX: usize = 1_000_000;
+const KEEP_LEAST: usize = 16;
+
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    /// Where each zone starts, and the end; two numbers if zones do not matter.
+    starts: Vec<u32>,
+    places: Vec<Place>,
+    /// The best value of each zone that was not kept.
+    left_out: Vec<Option<i64>>,
+    /// What each of its blocks needs at least.
+    least: Vec<u64>,
+}
+
+impl Index {
+    pub(super) fn zone(&self, zone: usize) -> (&[Place], Option<i64>) {
+        let (start, end) = (self.starts[zone] as usize, self.starts[zone + 1] as usize);
+        (&self.places[start..end], self.left_out[zone])
+    }
+
+    pub(super) fn least(&self) -> &[u64] {
+        &self.least
+    }
+
+    pub(super) fn zones(&self) -> usize {
+        self.left_out.len()
+    }
+}
+
+/// Blocks with equal keys share an index.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    class: u32,
+    zoned: bool,
+    /// One of several engines is part of the choice.
+    engines: bool,
+}
+
+/// Gives every block its index, and its own places where they differ from those of the index.
+pub(super) fn add(frame: &mut Frame<'_>, node_rank: &[u32], engine_rank: &[u32]) {
+    let ranks = Ranks { node: node_rank, engine: engine_rank };
+    let mut shared: BTreeMap<Key, Vec<u32>> = BTreeMap::new();
+    let mut total = 0;
+    for (number, block) in (0u32..).zip(&frame.blocks) {
+        let class = frame.problem.items[block.items[0] as usize].class;
+        if block.items.len() == 1 {
+            let (zoned, engines) = (block.zoned, !block.engines.is_empty());
+            shared.entry(Key { class, zoned, engines }).or_default().push(number);
+        } else {
+            total += frame.problem.classes[class as usize].candidates.len();
+        }
+    }
+    let classes = &frame.problem.classes;
+    total += shared.keys().map(|key| classes[key.class as usize].candidates.len()).sum::<usize>();
+    let keep = match total {
+        0..=KEEP_ALL_MAX => usize::MAX,
+        _ => frame.blocks.len().max(KEEP_LEAST),
+    };
+
+    let mut sorter = Sorter { keep, ..Sorter::default() };
+    for (key, blocks) in shared {
+        let least = least_demand(frame, &blocks);
+        sorter.places.clear();
+        ranks.read(frame, key, least.as_deref(), &mut sorter.places);
+        let mut index = sorter.sort(frame, key.zoned);
+        index.least = least.unwrap_or_default();
+        frame.indices.push(index);
+        let number = narrow(frame.indices.len() - 1);
+        for block in blocks {
+            ranks.finish_single(frame, block, number);
+        }
+    }
+    for number in 0..frame.blocks.len() {
+        if frame.blocks[number].items.len() > 1 {
+            sorter.places = ranks.read_joint(frame, &frame.blocks[number]);
+            let index = sorter.sort(frame, frame.blocks[number].zoned);
+            frame.indices.push(index);
+            frame.blocks[number].index = narrow(frame.indices.len() - 1);
+        }
+        let current = frame.blocks[number].current;
+        if let Some(rank) = ranks.node.get(current as usize) {
+            frame.blocks[number].current = *rank;
+        }
+    }
+}
+
+/// What every one of the blocks needs at least; a node with less is of no use to any.
+fn least_demand(frame: &Frame<'_>, blocks: &[u32]) -> Option<Vec<u64>> {
+    let mut demands = blocks.iter().filter_map(|b| frame.blocks[*b as usize].demand.as_ref());
+    let mut least = demands.next()?.to_vec();
+    for demand in demands {
+        for (least, demand) in least.iter_mut().zip(demand) {
+            *least = (*least).min(*demand);
+        }
+    }
+    Some(least)
+}
+
+struct Ranks<'a> {
+    node: &'a [u32],
+    engine: &'a [u32],
+}
+
+impl Ranks<'_> {
+    /// The candidates of a class that have room for the least demand, one for a node unless the
+    /// engine is part of the choice.
+    fn read(&self, frame: &Frame<'_>, key: Key, least: Option<&[u64]>, places: &mut Vec<Place>) {
+        let Some(least) = least else { return };
+        let candidates = &frame.problem.classes[key.class as usize].candidates;
+        let ascending = candidates.is_sorted_by_key(|c| self.node[c.node as usize]);
+        for candidate in candidates {
+            let place = self.place(candidate);
+            let room = frame.capacity(place.node).iter().zip(least).all(|(has, need)| has >= need);
+            if !room {
+                continue;
+            }
+            match places.last_mut() {
+                Some(last) if ascending && !key.engines && last.node == place.node => {
+                    last.value = last.value.max(place.value);
+                }
+                _ => places.push(place),
+            }
+        }
+        if !key.engines {
+            if !ascending {
+                places.sort_unstable_by_key(|p| (p.node, std::cmp::Reverse(p.value)));
+                places.dedup_by_key(|place| place.node);
+            }
+            places.iter_mut().for_each(|place| place.tag = 0);
+        }
+    }
+
+    fn place(&self, candidate: &Candidate) -> Place {
+        Place {
+            value: i64::from(candidate.value),
+            node: self.node[candidate.node as usize],
+            tag: self.engine[usize::from(candidate.engine)],
+        }
+    }
+
+    /// The places of one item, with what concerns it alone; at most one for a node and tag.
+    fn read_item(&self, frame: &Frame<'_>, item: &Item, engines: bool) -> Vec<Place> {
+        let mut places = Vec::new();
+        let key = Key { class: item.class, zoned: false, engines };
+        let nothing = vec![0; frame.dims];
+        self.read(frame, key, Some(&nothing), &mut places);
+        let (skip, adjust) = self.own(item);
+        places.retain(|place| skip.binary_search(&place.node).is_err());
+        for place in &mut places {
+            place.value += adjust.get(&place.node).copied().unwrap_or(0);
+        }
+        places
+    }
+
+    /// Barred nodes, sorted, and what is added on nodes that are not.
+    fn own(&self, item: &Item) -> (Vec<u32>, BTreeMap<u32, i64>) {
+        let known = |node: &u32| self.node.get(*node as usize).copied();
+        let mut barred: Vec<u32> = item.barred.iter().filter_map(known).collect();
+        barred.sort_unstable();
+        let mut adjust = BTreeMap::new();
+        for (node, delta) in &item.adjust {
+            if let Some(node) = known(node).filter(|node| barred.binary_search(node).is_err()) {
+                *adjust.entry(node).or_insert(0) += i64::from(*delta);
+            }
+        }
+        (barred, adjust)
+    }
+
+    fn finish_single(&self, frame: &mut Frame<'_>, number: u32, index: u32) {
+        let block = &frame.blocks[number as usize];
+        let item = &frame.problem.items[block.items[0] as usize];
+        let engines = !block.engines.is_empty();
+        let (mut skip, adjust) = self.own(item);
+        let mut extra: Vec<Place> = Vec::new();
+        if !adjust.is_empty() {
+            // Few, so a walk over the class is only taken by items that run or ran somewhere.
+            let candidates = &frame.problem.classes[item.class as usize].candidates;
+            let ascending = candidates.is_sorted_by_key(|c| c.node);
+            for (node, delta) in &adjust {
+                let on_node = |c: &&Candidate| self.node[c.node as usize] == *node;
+                let given = frame.given_node(*node);
+                let range = match ascending {
+                    true => {
+                        candidates.partition_point(|c| c.node < given)
+                            ..candidates.partition_point(|c| c.node <= given)
+                    }
+                    false => 0..candidates.len(),
+                };
+                let mut here: Vec<Place> =
+                    candidates[range].iter().filter(on_node).map(|c| self.place(c)).collect();
+                here.sort_unstable_by_key(|p| (std::cmp::Reverse(p.value), p.tag));
+                if !engines {
+                    here.truncate(1);
+                    here.iter_mut().for_each(|place| place.tag = 0);
+                }
+                extra.extend(here.iter().map(|p| Place { value: p.value + delta, ..*p }));
+            }
+            skip.extend(adjust.keys());
+            skip.sort_unstable();
+        }
+        extra.sort_unstable_by_key(sort_key);
+        let block = &mut frame.blocks[number as usize];
+        block.index = index;
+        block.skip = skip;
+        block.extra = extra;
+    }
+
+    /// Nodes that admit all the items of a block, with the sum of their values, for every
+    /// combination of engines that matters.
+    fn read_joint(&self, frame: &Frame<'_>, block: &Block) -> Vec<Place> {
+        let mut joint: BTreeMap<u32, BTreeMap<u32, i64>> = BTreeMap::new();
+        let mut set_by_now = 0u32;
+        for (nth, item) in block.items.iter().enumerate() {
+            let group = frame.engine_group_of(*item);
+            let byte = group.and_then(|g| block.engines.iter().position(|other| *other == g));
+            let places =
+                self.read_item(frame, &frame.problem.items[*item as usize], byte.is_some());
+            let mut next: BTreeMap<u32, BTreeMap<u32, i64>> = BTreeMap::new();
+            let mask = byte.map_or(0, |byte| 0xff << (8 * byte));
+            for place in places {
+                let tag = byte.map_or(0, |byte| place.tag << (8 * byte));
+                let start = BTreeMap::from([(0, 0)]);
+                let before = match nth {
+                    0 => Some(&start),
+                    _ => joint.get(&place.node),
+                };
+                for (other, sum) in before.into_iter().flatten() {
+                    if other & mask & set_by_now == tag & set_by_now {
+                        next.entry(place.node).or_default().insert(other | tag, sum + place.value);
+                    }
+                }
+            }
+            set_by_now |= mask;
+            joint = next;
+        }
+        let of_node = |(node, tags): (u32, BTreeMap<u32, i64>)| {
+            tags.into_iter().map(move |(tag, value)| Place { value, node, tag })
+        };
+        joint.into_iter().flat_map(of_node).collect()
+    }
+}
+
+pub(super) fn sort_key(place: &Place) -> (std::cmp::Reverse<i64>, u32, u32) {
+    (std::cmp::Reverse(place.value), place.node, place.tag)
+}
+
+#[derive(Default)]
+struct Sorter {
+    keep: usize,
+    places: Vec<Place>,
+    bucketed: Vec<Place>,
+}
+
+impl Sorter {
+    fn sort(&mut self, frame: &Frame<'_>, zoned: bool) -> Index {
+        if !zoned {
+            let mut index = Index { starts: vec![0], ..Index::default() };
+            keep_best(&mut self.places, self.keep, &mut index);
+            return index;
+        }
+        let zone_of = |place: &Place| frame.zone_of[place.node as usize] as usize;
+        let mut next = vec![0usize; frame.zones + 1];
+        for place in &self.places {
+            next[zone_of(place) + 1] += 1;
+        }
+        for zone in 0..frame.zones {
+            next[zone + 1] += next[zone];
+        }
+        let starts = next.clone();
+        self.bucketed.clear();
+        self.bucketed.resize(self.places.len(), Place::NONE);
+        for place in &self.places {
+            let zone = zone_of(place);
+            self.bucketed[next[zone]] = *place;
+            next[zone] += 1;
+        }
+        let mut index = Index { starts: vec![0], ..Index::default() };
+        for zone in 0..frame.zones {
+            let bucket = &mut self.bucketed[starts[zone]..starts[zone + 1]];
+            keep_best(bucket, self.keep, &mut index);
+        }
+        index
+    }
+}
+
+fn keep_best(places: &mut [Place], keep: usize, index: &mut Index) {
+    let mut left_out = None;
+    let mut kept = &mut places[..];
+    if kept.len() > keep {
+        let (best, first, _) = kept.select_nth_unstable_by_key(keep, sort_key);
+        left_out = Some(first.value);
+        kept = best;
+    }
+    kept.sort_unstable_by_key(sort_key);
+    index.places.extend_from_slice(kept);
+    index.starts.push(narrow(index.places.len()));
+    index.left_out.push(left_out);
+}

@@ -1,0 +1,270 @@
+//! What is placed so far, what is left of nodes and links, and what the next placement would do.
+//! All of the search goes through [`State::place`] and [`State::take`]: a state never breaks a
+//! constraint.
+
+use std::collections::BTreeSet;
+
+use super::frame::{Block, Frame, Place};
+use crate::problem::Scope;
+
+pub(super) const NOBODY: u32 = u32::MAX;
+
+#[derive(Clone, Debug)]
+pub(super) struct State<'f> {
+    pub frame: &'f Frame<'f>,
+    /// `[node * dims + dimension]`
+    left: Vec<u64>,
+    /// What is left of each link; `None` is unlimited.
+    links: Vec<Option<u64>>,
+    /// [`Place::NONE`] for a block that is not placed. The value counts no traffic.
+    at: Vec<Place>,
+    /// Group and node or zone that are taken.
+    taken: BTreeSet<(u32, u32)>,
+    /// Engine of each group, and by how many blocks.
+    engines: Vec<(u32, u32)>,
+    /// The blocks on each node, as a list through `next` and `previous`.
+    first: Vec<u32>,
+    next: Vec<u32>,
+    previous: Vec<u32>,
+    pub objective: i64,
+}
+
+impl<'f> State<'f> {
+    pub(super) fn new(frame: &'f Frame<'f>) -> State<'f> {
+        let blocks = frame.blocks.len();
+        State {
+            frame,
+            left: frame.capacity.clone(),
+            links: frame.problem.links.iter().map(|link| link.bandwidth_bps).collect(),
+            at: vec![Place::NONE; blocks],
+            taken: BTreeSet::new(),
+            engines: vec![(0, 0); frame.engine_groups],
+            first: vec![NOBODY; frame.nodes],
+            next: vec![NOBODY; blocks],
+            previous: vec![NOBODY; blocks],
+            objective: 0,
+        }
+    }
+
+    pub(super) fn left(&self, node: u32) -> &[u64] {
+        &self.left[node as usize * self.frame.dims..][..self.frame.dims]
+    }
+
+    pub(super) fn at(&self, block: u32) -> Option<Place> {
+        let place = self.at[block as usize];
+        (place.node != NOBODY).then_some(place)
+    }
+
+    pub(super) fn zone_at(&self, block: u32) -> Option<u32> {
+        self.at(block).map(|place| self.frame.zone_of[place.node as usize])
+    }
+
+    /// The blocks on a node.
+    pub(super) fn on(&self, node: u32) -> impl Iterator<Item = u32> + '_ {
+        let mut next = self.first[node as usize];
+        std::iter::from_fn(move || {
+            let this = next;
+            if this == NOBODY {
+                return None;
+            }
+            next = self.next[this as usize];
+            Some(this)
+        })
+    }
+
+    /// Whether the node has room, nobody there whom the block avoids, and the right engine. Zones
+    /// and bandwidth are not looked at.
+    pub(super) fn admits(&self, block: &Block, place: &Place) -> bool {
+        let Some(demand) = &block.demand else { return false };
+        self.left(place.node).iter().zip(demand).all(|(left, demand)| left >= demand)
+            && (block.apart.is_empty() || self.apart_from_all(block, Scope::Node, place.node))
+            && (block.engines.is_empty() || self.engines_agree(block, place.tag))
+    }
+
+    fn apart_from_all(&self, block: &Block, scope: Scope, place: u32) -> bool {
+        let groups = block.apart.iter().filter(|g| self.frame.apart[**g as usize].scope == scope);
+        groups.into_iter().all(|group| !self.taken.contains(&(*group, place)))
+    }
+
+    fn engines_agree(&self, block: &Block, tag: u32) -> bool {
+        block.engines.iter().enumerate().all(|(byte, group)| {
+            let (engine, count) = self.engines[*group as usize];
+            count == 0 || engine == (tag >> (8 * byte)) & 0xff
+        })
+    }
+
+    /// What the traffic of a block costs in a zone, to itself and to those that are placed; `None`
+    /// if it may not be there.
+    pub(super) fn zone_cost(&self, number: u32, zone: u32) -> Option<i64> {
+        let block = &self.frame.blocks[number as usize];
+        let mut cost = 0;
+        for edge in &block.inner {
+            cost += self.frame.price(&self.frame.edges[*edge as usize], zone, zone)?;
+        }
+        for edge in &block.edges {
+            let edge = &self.frame.edges[*edge as usize];
+            let other = if edge.a == number { edge.b } else { edge.a };
+            let Some(there) = self.zone_at(other) else { continue };
+            let (from, to) = if edge.a == number { (zone, there) } else { (there, zone) };
+            cost += self.frame.price(edge, from, to)?;
+        }
+        for group in &block.together {
+            for other in &self.frame.together[*group as usize] {
+                if *other != number && self.zone_at(*other).is_some_and(|there| there != zone) {
+                    return None;
+                }
+            }
+        }
+        self.apart_from_all(block, Scope::Zone, zone).then_some(cost)
+    }
+
+    /// Puts a block there, unless that would break a constraint. Returns whether it did.
+    pub(super) fn place(&mut self, number: u32, place: Place) -> bool {
+        let frame = self.frame;
+        let block = &frame.blocks[number as usize];
+        if frame.broken[number as usize] || !self.admits(block, &place) {
+            return false;
+        }
+        let mut gain = place.value;
+        let zone = frame.zone_of[place.node as usize];
+        if block.zoned {
+            let Some(cost) = self.zone_cost(number, zone) else { return false };
+            gain -= cost;
+            if !self.reserve(number, zone) {
+                return false;
+            }
+        }
+        let demand = block.demand.as_ref().expect("a block without a demand is not admitted");
+        let left = &mut self.left[place.node as usize * frame.dims..][..frame.dims];
+        for (left, demand) in left.iter_mut().zip(demand) {
+            *left -= demand;
+        }
+        self.mark(block, &place, zone);
+        self.at[number as usize] = place;
+        self.objective += gain;
+        let first = std::mem::replace(&mut self.first[place.node as usize], number);
+        self.next[number as usize] = first;
+        self.previous[number as usize] = NOBODY;
+        if first != NOBODY {
+            self.previous[first as usize] = number;
+        }
+        true
+    }
+
+    fn mark(&mut self, block: &Block, place: &Place, zone: u32) {
+        for group in &block.apart {
+            let scope = self.frame.apart[*group as usize].scope;
+            self.taken.insert((*group, spot(scope, place.node, zone)));
+        }
+        for (byte, group) in block.engines.iter().enumerate() {
+            let (engine, count) = &mut self.engines[*group as usize];
+            *engine = (place.tag >> (8 * byte)) & 0xff;
+            *count += 1;
+        }
+    }
+
+    /// Takes a block away; it must be placed.
+    pub(super) fn take(&mut self, number: u32) -> Place {
+        let frame = self.frame;
+        let block = &frame.blocks[number as usize];
+        let place = std::mem::replace(&mut self.at[number as usize], Place::NONE);
+        assert!(place.node != NOBODY, "only a block that is placed can be taken");
+        let zone = frame.zone_of[place.node as usize];
+        if let Some(demand) = &block.demand {
+            let left = &mut self.left[place.node as usize * frame.dims..][..frame.dims];
+            for (left, demand) in left.iter_mut().zip(demand) {
+                *left += demand;
+            }
+        }
+        for group in &block.apart {
+            let scope = frame.apart[*group as usize].scope;
+            self.taken.remove(&(*group, spot(scope, place.node, zone)));
+        }
+        for group in &block.engines {
+            self.engines[*group as usize].1 -= 1;
+        }
+        // Not what it gained: others may have come or gone since.
+        let cost = match block.zoned {
+            true => self.zone_cost(number, zone).expect("a state breaks no constraint"),
+            false => 0,
+        };
+        self.objective -= place.value - cost;
+        if block.zoned {
+            self.release(number, &block.edges, zone);
+        }
+        let (next, previous) = (self.next[number as usize], self.previous[number as usize]);
+        match previous {
+            NOBODY => self.first[place.node as usize] = next,
+            _ => self.next[previous as usize] = next,
+        }
+        if next != NOBODY {
+            self.previous[next as usize] = previous;
+        }
+        place
+    }
+
+    /// Takes the bandwidth of all edges to placed blocks, or none of it.
+    fn reserve(&mut self, number: u32, zone: u32) -> bool {
+        let frame = self.frame;
+        let edges = &frame.blocks[number as usize].edges;
+        for (done, edge) in edges.iter().enumerate() {
+            let Some((links, bps)) = self.usage(number, *edge, zone) else { continue };
+            if !self.take_bandwidth(links, bps) {
+                self.release(number, &edges[..done], zone);
+                return false;
+            }
+        }
+        true
+    }
+
+    fn release(&mut self, number: u32, edges: &[u32], zone: u32) {
+        for edge in edges {
+            if let Some((links, bps)) = self.usage(number, *edge, zone) {
+                self.give_bandwidth(links, bps);
+            }
+        }
+    }
+
+    /// The links that an edge uses when the block is in `zone`, and how much of each; `None` if it
+    /// uses none.
+    fn usage(&self, number: u32, edge: u32, zone: u32) -> Option<(&'f [u32], u64)> {
+        let frame = self.frame;
+        let edge = &frame.edges[edge as usize];
+        let other = if edge.a == number { edge.b } else { edge.a };
+        let there = self.zone_at(other)?;
+        if there == zone || edge.bandwidth_bps == 0 {
+            return None;
+        }
+        let (from, to) = if edge.a == number { (zone, there) } else { (there, zone) };
+        Some((&frame.route(from, to)?.links, edge.bandwidth_bps))
+    }
+
+    fn take_bandwidth(&mut self, links: &[u32], bps: u64) -> bool {
+        for (done, link) in links.iter().enumerate() {
+            let Some(left) = &mut self.links[*link as usize] else { continue };
+            match left.checked_sub(bps) {
+                Some(rest) => *left = rest,
+                None => {
+                    self.give_bandwidth(&links[..done], bps);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    fn give_bandwidth(&mut self, links: &[u32], bps: u64) {
+        for link in links {
+            if let Some(left) = &mut self.links[*link as usize] {
+                *left += bps;
+            }
+        }
+    }
+}
+
+fn spot(scope: Scope, node: u32, zone: u32) -> u32 {
+    match scope {
+        Scope::Node => node,
+        Scope::Zone => zone,
+    }
+}
