@@ -2,12 +2,33 @@
 //! engine for each replica, with the reasons.
 //!
 //! Nothing here does anything, and nothing here knows the time: a deadline comes in as a closure.
-//! Start reading at [`problem`], the optimisation problem as plain numbers, and at [`select()`],
-//! which solves it.
+//! Start reading at [`plan()`], the whole of it. On the way it makes a [`Continuum`] into a
+//! [`problem`], the optimisation problem as plain numbers, which [`select()`] solves; [`explain`]
+//! turns the numbers back into words.
 
+mod affinity;
+pub mod ask;
+mod bits;
+mod check;
+pub mod compile;
+pub mod continuum;
+pub mod explain;
+mod filter;
+pub mod paths;
+pub mod plan;
 pub mod problem;
+pub mod reschedule;
+pub mod running;
 pub mod sample;
+mod score;
 pub mod select;
+mod trouble;
+mod words;
 
+pub use compile::{Compiled, Options, Scope, compile};
+pub use continuum::{Continuum, Load};
+pub use plan::{Plan, plan};
 pub use problem::Problem;
+pub use running::{Hold, Running, Strike, Verdict};
 pub use select::select;
+pub use trouble::Trouble;

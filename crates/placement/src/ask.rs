@@ -1,0 +1,109 @@
+//! One instance that wants a place: the needs of its component and what is particular about this
+//! instance. Made by [`crate::compile`], read by [`crate::filter`] and [`crate::score`].
+
+use std::sync::{Arc, LazyLock};
+
+use tombolo_model::component::Component;
+use tombolo_model::needs::{Needs, PlaceKey, PlaceOperator};
+use tombolo_model::{App, Engine};
+
+use crate::continuum::Amounts;
+use crate::paths::Ways;
+
+/// Of one component; what needs more is split into several.
+pub const INSTANCES_MAX: usize = 10_000;
+
+static NO_NEEDS: LazyLock<Needs> = LazyLock::new(Needs::default);
+
+/// One instance that wants a place.
+#[derive(Clone, Debug)]
+pub(crate) struct Ask<'a> {
+    pub component: &'a Component,
+    pub needs: &'a Needs,
+    pub demand: Amounts<'a>,
+    pub slot: Slot<'a>,
+    /// Places it must be near to in the network: users, and components of other Apps.
+    pub reaches: Vec<Reach>,
+    /// The node it runs on now. Cordons and `NoSchedule` do not drive it away from there.
+    pub staying: Option<u32>,
+}
+
+/// What is particular about one instance of a component.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Slot<'a> {
+    /// Nothing: any instance is like any other.
+    Alike,
+    /// It is the one for this value of a label.
+    Label(&'a str, &'a str),
+    /// It is one of those for this place.
+    Place(PlaceKey, &'a str),
+    /// In any of the component's places.
+    AnyPlace,
+}
+
+/// A bound on the way to a fixed place.
+#[derive(Clone, Debug)]
+pub(crate) struct Reach {
+    /// `its users at athens`.
+    pub to: String,
+    /// From each location to there.
+    pub ways: Arc<Ways>,
+    pub latency_us_max: Option<u64>,
+    pub jitter_us_max: Option<u64>,
+    pub bandwidth_bps: u64,
+}
+
+impl<'a> Ask<'a> {
+    pub(crate) fn new(component: &'a Component, slot: Slot<'a>) -> Ask<'a> {
+        let needs = component.needs.as_ref().unwrap_or(&NO_NEEDS);
+        let demand = Amounts::of_needs(needs);
+        Ask { component, needs, demand, slot, reaches: Vec::new(), staying: None }
+    }
+
+    /// The first way to run the component that the engine can run.
+    pub(crate) fn run_on(&self, engine: Engine) -> Option<usize> {
+        if !self.needs.engines.is_empty() && !self.needs.engines.contains(&engine) {
+            return None;
+        }
+        self.component
+            .run
+            .iter()
+            .position(|run| run.way().is_some_and(|way| way.engines().contains(&engine)))
+    }
+}
+
+/// The instances that a component wants, in the order of their numbers.
+pub(crate) fn slots(component: &Component) -> Vec<Slot<'_>> {
+    if let Some(each) = &component.on_each {
+        let values = each.values.iter().take(INSTANCES_MAX);
+        return values.map(|value| Slot::Label(&each.label, value)).collect();
+    }
+    let wanted = usize::try_from(component.replicas.unwrap_or(1)).unwrap_or(INSTANCES_MAX);
+    let wanted = wanted.min(INSTANCES_MAX);
+    let mut slots = Vec::new();
+    for place in component.places.iter().filter(|place| place.operator == PlaceOperator::In) {
+        for value in &place.values {
+            let quantity = place.quantity.unwrap_or(1) as usize;
+            let room = INSTANCES_MAX - slots.len();
+            slots.extend(vec![Slot::Place(place.by, value.as_str()); quantity.min(room)]);
+        }
+    }
+    let rest = match (slots.is_empty(), component.replicas) {
+        (true, _) => return vec![Slot::Alike; wanted],
+        (false, Some(_)) => wanted.saturating_sub(slots.len()),
+        (false, None) => 0,
+    };
+    slots.extend(vec![Slot::AnyPlace; rest]);
+    slots
+}
+
+/// How many instances an App wants of a component, places and label values counted.
+pub fn instances(component: &Component) -> usize {
+    slots(component).len()
+}
+
+/// `namespace/name`, by which an App goes in messages.
+pub fn app_id(app: &App) -> String {
+    let name = app.metadata.name.as_deref().unwrap_or("unnamed");
+    format!("{}/{name}", app.metadata.namespace.as_deref().unwrap_or("default"))
+}

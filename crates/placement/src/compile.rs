@@ -1,0 +1,285 @@
+//! From Apps and the continuum to the [`Problem`] that the search solves, with the way back from its
+//! numbers to names. Called by [`crate::plan()`], by `match --dump-model` and by [`crate::explain`].
+//! Start reading at [`compile`].
+
+mod classes;
+mod edges;
+mod layout;
+mod scope;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tombolo_model::App;
+use tombolo_model::app::{Qos, Weights};
+
+use crate::ask::{self, Ask};
+use crate::bits::Bits;
+use crate::check;
+use crate::continuum::{Amounts, Continuum};
+use crate::problem::{self, Item, Part, Problem};
+use crate::reschedule;
+use crate::running::{Roster, Running, Strike};
+use crate::score::{Ground, Wish};
+use crate::trouble::Trouble;
+
+pub(crate) use scope::Scoped;
+
+/// What to plan, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    pub scope: Scope,
+    /// In place of the weights of every App: what if these counted?
+    pub weights: Option<Weights>,
+    pub strikes: Vec<Strike>,
+    /// In seconds of the clock that also gives the times of `strikes`.
+    pub now: u64,
+}
+
+/// Which Apps get a new look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// Those with something to do: an instance without a place, or in one that no longer suits.
+    #[default]
+    Pending,
+    /// All of them: anything may move when it gains more than moving costs.
+    All,
+}
+
+/// The problem and the way back.
+#[derive(Debug)]
+pub struct Compiled<'c, 'a> {
+    pub problem: Problem,
+    /// By item of the problem.
+    pub origins: Vec<Origin>,
+    /// By node of the problem: index into the nodes of the continuum.
+    pub nodes: Vec<u32>,
+    /// What kept Apps or parts of the input out of the problem.
+    pub troubles: Vec<Trouble>,
+    /// Sentences about what was assumed or cut.
+    pub notes: Vec<String>,
+    pub(crate) continuum: &'c Continuum<'a>,
+    pub(crate) apps: &'c [App],
+    pub(crate) ids: Vec<String>,
+    pub(crate) scoped: Scoped,
+    pub(crate) roster: Roster<'c>,
+    /// By node of the continuum: what is left for the items.
+    pub(crate) free: Vec<Amounts<'a>>,
+    pub(crate) ground: Ground,
+    pub(crate) asks: Vec<Ask<'c>>,
+    /// By class of the problem.
+    pub(crate) kinds: Vec<Kind>,
+    /// By node of the continuum: index into the nodes of the problem.
+    pub(crate) at: Vec<Option<u32>>,
+    /// Where each edge of the problem comes from, for explanations.
+    pub(crate) edge_origins: Vec<EdgeOrigin>,
+}
+
+/// Where an item comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// An instance that wants a place.
+    Wanted {
+        /// Index into the Apps.
+        app: usize,
+        /// Index into the components of the App.
+        component: usize,
+        replica: u32,
+        /// Index into the asks.
+        ask: usize,
+    },
+    /// An instance of an App that is not planned now and stays where it is, because someone who is
+    /// planned talks to it.
+    Anchor { app: usize, component: usize, replica: u32 },
+}
+
+/// What all items of a class share.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    pub wish: Option<Wish>,
+    /// Nodes of the continuum that are admitted.
+    pub admitted: Bits,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct EdgeOrigin {
+    pub app: usize,
+    pub component: usize,
+    pub connection: usize,
+}
+
+/// States the problem: every instance of every App in scope, with everything that bears on it.
+/// Apps, components and nodes are taken by name, so that the order of the input does not matter.
+pub fn compile<'c, 'a>(
+    continuum: &'c Continuum<'a>,
+    apps: &'c [App],
+    running: &'c [Running],
+    options: &Options,
+) -> Compiled<'c, 'a> {
+    compile_without(continuum, apps, running, options, &BTreeSet::new())
+}
+
+/// The same, with some Apps (by index) standing as they are whatever they want.
+pub(crate) fn compile_without<'c, 'a>(
+    continuum: &'c Continuum<'a>,
+    apps: &'c [App],
+    running: &'c [Running],
+    options: &Options,
+    frozen: &BTreeSet<usize>,
+) -> Compiled<'c, 'a> {
+    let ids: Vec<String> = apps.iter().map(ask::app_id).collect();
+    let mut troubles = Vec::new();
+    let sound = sound_apps(apps, &ids, &mut troubles);
+    let roster = Roster::of(running);
+    let scoped = scope::decide(continuum, apps, &ids, &sound, &roster, options, frozen);
+    let (free, own) = scope::free(continuum, apps, &ids, &scoped, &roster);
+    let ground = Ground::of(continuum, &free, &own);
+    let mut compiled = Compiled {
+        problem: Problem::default(),
+        origins: Vec::new(),
+        nodes: Vec::new(),
+        troubles,
+        notes: Vec::new(),
+        continuum,
+        apps,
+        ids,
+        scoped,
+        roster,
+        free,
+        ground,
+        asks: Vec::new(),
+        kinds: Vec::new(),
+        at: Vec::new(),
+        edge_origins: Vec::new(),
+    };
+    compiled.state(options);
+    compiled
+}
+
+impl<'c, 'a> Compiled<'c, 'a> {
+    fn state(&mut self, options: &Options) {
+        let mut classes = classes::Classes::new(self);
+        let resources = self.resources();
+        let several = self.scoped.planned.len() > 1;
+        let mut by_instance: BTreeMap<(usize, usize), Vec<u32>> = BTreeMap::new();
+        for app in self.scoped.planned.clone() {
+            let spec = &self.apps[app].spec;
+            let mut part =
+                Part { id: self.ids[app].clone(), priority: priority(spec.qos), items: Vec::new() };
+            for component in by_name(self.apps, app) {
+                for (replica, slot) in (0u32..).zip(ask::slots(&spec.components[component])) {
+                    let (ask, class) =
+                        classes.class_of(self, (app, component, replica), slot, options);
+                    let name = &spec.components[component].name;
+                    let id = match several {
+                        true => format!("{}/{name}/{replica}", self.ids[app]),
+                        false => format!("{name}/{replica}"),
+                    };
+                    let item = u32::try_from(self.origins.len()).unwrap_or(u32::MAX);
+                    part.items.push(item);
+                    by_instance.entry((app, component)).or_default().push(item);
+                    let demand = demand(&self.asks[ask].demand, &resources);
+                    self.problem.items.push(Item { id, class, demand, ..Item::default() });
+                    self.origins.push(Origin::Wanted { app, component, replica, ask });
+                }
+            }
+            self.problem.parts.push(part);
+        }
+        self.problem.resources = resources;
+        edges::connect(self, &classes.crossing, &by_instance, options);
+        edges::group(self, &by_instance);
+        layout::lay_out(self);
+        reschedule::weigh(self, options);
+    }
+
+    /// The dimensions: the four that everybody knows, and the devices that somebody asks for.
+    fn resources(&self) -> Vec<String> {
+        let planned = self.scoped.planned.iter().flat_map(|app| &self.apps[*app].spec.components);
+        let mut devices: Vec<&str> = planned
+            .filter_map(|c| c.needs.as_ref())
+            .flat_map(|n| &n.devices)
+            .map(String::as_str)
+            .collect();
+        devices.sort_unstable();
+        devices.dedup();
+        let named = ["cpu_millis", "memory_bytes", "storage_bytes", "gpu"].map(str::to_owned);
+        named.into_iter().chain(devices.into_iter().map(|name| format!("device/{name}"))).collect()
+    }
+
+    /// The ask of an item; anchors have none.
+    pub(crate) fn ask(&self, item: u32) -> Option<&Ask<'c>> {
+        match self.origins[item as usize] {
+            Origin::Wanted { ask, .. } => Some(&self.asks[ask]),
+            Origin::Anchor { .. } => None,
+        }
+    }
+
+    /// The nodes that items run on now, with the item.
+    pub(crate) fn currents(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        (0u32..).zip(&self.origins).filter_map(|(item, origin)| match *origin {
+            Origin::Wanted { app, component, replica, .. } => {
+                Some((item, self.runs_on(app, component, replica)?))
+            }
+            Origin::Anchor { .. } => None,
+        })
+    }
+
+    /// The node that an item runs on now, as an index into the continuum.
+    pub(crate) fn runs_on(&self, app: usize, component: usize, replica: u32) -> Option<u32> {
+        let name = &self.apps[app].spec.components[component].name;
+        let running = self.roster.get(&self.ids[app], name, replica)?;
+        match running.hold {
+            crate::running::Hold::Held => self.continuum.node_index(&running.node),
+            crate::running::Hold::Lost => None,
+        }
+    }
+}
+
+/// Amounts in the order of the dimensions.
+pub(crate) fn demand(amounts: &Amounts<'_>, resources: &[String]) -> Box<[u64]> {
+    let each = resources.iter().map(|resource| match resource.as_str() {
+        "cpu_millis" => amounts.cpu_millis,
+        "memory_bytes" => amounts.memory_bytes,
+        "storage_bytes" => amounts.storage_bytes,
+        "gpu" => amounts.gpu,
+        other => amounts.device(other.strip_prefix("device/").unwrap_or(other)),
+    });
+    each.collect()
+}
+
+/// Components by name, so that their order in the file does not matter.
+pub(crate) fn by_name(apps: &[App], app: usize) -> Vec<usize> {
+    let components = &apps[app].spec.components;
+    let mut order: Vec<usize> = (0..components.len()).collect();
+    order.sort_by_key(|index| components[*index].name.as_str());
+    order
+}
+
+/// Gold before silver before the rest; who says nothing stands in the middle.
+fn priority(qos: Option<Qos>) -> i32 {
+    match qos {
+        Some(Qos::Gold) => 2,
+        Some(Qos::Silver) | None => 1,
+        Some(Qos::BestEffort) => 0,
+    }
+}
+
+fn sound_apps(apps: &[App], ids: &[String], troubles: &mut Vec<Trouble>) -> Vec<bool> {
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut sound = Vec::with_capacity(apps.len());
+    for (index, (app, id)) in apps.iter().zip(ids).enumerate() {
+        let mut found = check::troubles(app);
+        if *seen.entry(id).or_insert(index) != index {
+            found.push("there are two of this name; the first is used".to_owned());
+        }
+        sound.push(found.is_empty());
+        troubles.extend(found.into_iter().map(|says| Trouble::new(format!("app {id}"), says)));
+    }
+    sound
+}
+
+/// Puts a number into the problem; more than `u32` has are refused by its check before.
+pub(crate) fn index(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+pub(crate) type Candidates = Vec<problem::Candidate>;

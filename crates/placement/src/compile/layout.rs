@@ -1,0 +1,315 @@
+//! Nodes, zones, routes and links of the problem: only what some candidate can touch, under new
+//! numbers. Start reading at [`lay_out`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tombolo_model::Engine;
+
+use super::{Compiled, demand, index};
+use crate::affinity::{self, Bounds};
+use crate::paths::{WayBook, Ways};
+use crate::problem::{Link, Node, Route, Scope};
+use crate::score;
+
+/// Routes are kept for every pair of zones; more would take more than 100 MB.
+const ZONES_MAX: usize = 1024;
+/// A problem without traffic needs no zones; so many are kept because people like to see them.
+const ZONES_SHOWN_MAX: usize = 256;
+
+pub(super) fn lay_out(compiled: &mut Compiled<'_, '_>) {
+    let mut plan = ZonePlan::of(compiled);
+    plan.prune(compiled);
+    place_nodes(compiled, &plan);
+    let problem = &mut compiled.problem;
+    problem.engines = Engine::ALL.iter().map(|engine| engine.as_str().to_owned()).collect();
+    let zones = plan.names.len();
+    problem.zones = plan.names;
+    problem.routes = vec![vec![None; zones]; zones];
+    problem.zone_cost = vec![vec![0; zones]; zones];
+    for (zone, routes) in problem.routes.iter_mut().enumerate() {
+        routes[zone] = Some(Route { latency_us: 0, links: Box::default() });
+    }
+    if !problem.edges.is_empty() {
+        route(compiled, &plan.wired, &plan.number);
+    }
+}
+
+/// Which locations become zones, and under which number.
+struct ZonePlan {
+    names: Vec<String>,
+    /// By location of the network.
+    number: Vec<Option<u32>>,
+    /// Locations between which there is traffic.
+    wired: Vec<u32>,
+    /// The zone of all locations that have no number.
+    elsewhere: Option<u32>,
+}
+
+impl ZonePlan {
+    fn of(compiled: &Compiled<'_, '_>) -> ZonePlan {
+        let problem = &compiled.problem;
+        let network = &compiled.continuum.network;
+        let mut talking = vec![false; problem.classes.len()];
+        for end in problem.edges.iter().flat_map(|edge| [edge.a, edge.b]) {
+            talking[problem.items[end as usize].class as usize] = true;
+        }
+        let mut used: BTreeSet<u32> = BTreeSet::new();
+        let mut wired: BTreeSet<u32> = BTreeSet::new();
+        let mut seen = vec![(false, false); network.zones.len()];
+        for (kind, talks) in compiled.kinds.iter().zip(&talking) {
+            for node in kind.admitted.iter() {
+                let zone = compiled.continuum.node(node).zone;
+                let marks = &mut seen[zone as usize];
+                *marks = (true, marks.1 || *talks);
+            }
+        }
+        // Whoever waits for its turn to move stays where no new one may go.
+        for (item, node) in compiled.currents() {
+            let marks = &mut seen[compiled.continuum.node(node).zone as usize];
+            let talks = talking[problem.items[item as usize].class as usize];
+            *marks = (true, marks.1 || talks);
+        }
+        for (zone, (is_used, is_wired)) in (0u32..).zip(seen) {
+            // Without traffic the site is all that matters of a location.
+            let zone =
+                if problem.edges.is_empty() { network.zones[zone as usize].site } else { zone };
+            if is_used {
+                used.insert(zone);
+            }
+            if is_wired {
+                wired.insert(zone);
+            }
+        }
+        let grouped =
+            problem.apart.iter().chain(&problem.together).any(|group| group.scope == Scope::Zone);
+        let max = if problem.edges.is_empty() { ZONES_SHOWN_MAX } else { ZONES_MAX };
+        let kept: Vec<u32> = match used.len() <= max || grouped {
+            true => used.iter().copied().collect(),
+            false => wired.iter().copied().collect(),
+        };
+        let mut plan = ZonePlan {
+            names: Vec::new(),
+            number: vec![None; network.zones.len()],
+            wired: wired.into_iter().collect(),
+            elsewhere: None,
+        };
+        for zone in &kept {
+            plan.number[*zone as usize] = Some(index(plan.names.len()));
+            plan.names.push(network.zones[*zone as usize].name.clone());
+        }
+        if kept.len() < used.len() {
+            plan.elsewhere = Some(index(plan.names.len()));
+            plan.names.push("elsewhere".to_owned());
+        }
+        plan
+    }
+
+    /// Too many locations with traffic: the best of them must do.
+    fn prune(&mut self, compiled: &mut Compiled<'_, '_>) {
+        if self.wired.len() <= ZONES_MAX {
+            return;
+        }
+        let continuum = compiled.continuum;
+        let mut best: BTreeMap<u32, i32> = BTreeMap::new();
+        for candidate in compiled.problem.classes.iter().flat_map(|class| &class.candidates) {
+            let value = best.entry(continuum.node(candidate.node).zone).or_insert(i32::MIN);
+            *value = (*value).max(candidate.value);
+        }
+        let mut ranked = self.wired.clone();
+        // Places with a single candidate are anchors; they have the value 0 and must stay.
+        let anchored: BTreeSet<u32> = compiled
+            .problem
+            .classes
+            .iter()
+            .filter(|class| class.candidates.len() == 1)
+            .map(|class| continuum.node(class.candidates[0].node).zone)
+            .collect();
+        ranked.sort_by_key(|zone| {
+            (!anchored.contains(zone), std::cmp::Reverse(best.get(zone).copied()), *zone)
+        });
+        ranked.truncate(ZONES_MAX);
+        let kept: BTreeSet<u32> = ranked.into_iter().collect();
+        let talking: BTreeSet<u32> = compiled
+            .problem
+            .edges
+            .iter()
+            .flat_map(|edge| [edge.a, edge.b])
+            .map(|item| compiled.problem.items[item as usize].class)
+            .collect();
+        for class in talking {
+            let candidates = &mut compiled.problem.classes[class as usize].candidates;
+            candidates.retain(|candidate| kept.contains(&continuum.node(candidate.node).zone));
+            compiled.kinds[class as usize]
+                .admitted
+                .retain(|node| kept.contains(&continuum.node(node).zone));
+        }
+        compiled.notes.push(format!(
+            "{} locations could hold components that talk to each other; the {ZONES_MAX} best were considered",
+            self.wired.len()
+        ));
+        *self = ZonePlan::of(compiled);
+    }
+
+    fn zone_of(&self, location: u32, site: u32) -> u32 {
+        let number = self.number[location as usize].or(self.number[site as usize]);
+        number.or(self.elsewhere).unwrap_or(0)
+    }
+}
+
+fn place_nodes(compiled: &mut Compiled<'_, '_>, plan: &ZonePlan) {
+    let continuum = compiled.continuum;
+    let mut used = crate::bits::Bits::none(continuum.nodes.len());
+    for node in compiled.kinds.iter().flat_map(|kind| kind.admitted.iter()) {
+        used.insert(node);
+    }
+    for (_, node) in compiled.currents() {
+        used.insert(node);
+    }
+    compiled.at = vec![None; continuum.nodes.len()];
+    for node in used.iter() {
+        let row = continuum.node(node);
+        let site = continuum.site_of(node);
+        compiled.at[node as usize] = Some(index(compiled.nodes.len()));
+        compiled.nodes.push(node);
+        compiled.problem.nodes.push(Node {
+            id: format!("{}/{}", site.name, row.name),
+            zone: plan.zone_of(row.zone, site.zone),
+            capacity: demand(&compiled.free[node as usize], &compiled.problem.resources),
+        });
+    }
+    let at = &compiled.at;
+    for candidate in compiled.problem.classes.iter_mut().flat_map(|class| &mut class.candidates) {
+        candidate.node = at[candidate.node as usize].unwrap_or(0);
+    }
+}
+
+/// Fills routes, links and costs between the wired locations.
+fn route(compiled: &mut Compiled<'_, '_>, wired: &[u32], number: &[Option<u32>]) {
+    let network = &compiled.continuum.network;
+    let reserved = reserved(compiled);
+    let ways: Vec<Ways> = wired.iter().map(|zone| network.ways_from(*zone)).collect();
+    let mut number = number.to_vec();
+    let mut links: BTreeMap<u32, u32> = BTreeMap::new();
+    let between = |ways: &Ways, to: u32| ways[to as usize].as_ref().map(|way| way.links.clone());
+    let crossed: BTreeSet<u32> = ways
+        .iter()
+        .flat_map(|ways| wired.iter().filter_map(|to| between(ways, *to)))
+        .flat_map(|links| links.into_vec())
+        .collect();
+    for link in crossed {
+        let row = &network.links[link as usize];
+        let ends = [row.a, row.b].map(|end| {
+            *number[end as usize].get_or_insert_with(|| {
+                compiled.problem.zones.push(network.zones[end as usize].name.clone());
+                index(compiled.problem.zones.len() - 1)
+            })
+        });
+        links.insert(link, index(compiled.problem.links.len()));
+        let taken = reserved.get(&link).copied().unwrap_or(0);
+        compiled.problem.links.push(Link {
+            a: ends[0],
+            b: ends[1],
+            bandwidth_bps: row.bandwidth_bps.map(|bps| bps.saturating_sub(taken)),
+        });
+    }
+    widen(compiled);
+    let problem = &mut compiled.problem;
+    for (from, ways) in wired.iter().zip(&ways) {
+        for to in wired {
+            let (Some(a), Some(b)) = (number[*from as usize], number[*to as usize]) else {
+                continue;
+            };
+            let Some(way) = &ways[*to as usize] else { continue };
+            let energy =
+                way.links.iter().filter_map(|link| network.links[*link as usize].energy).sum();
+            let renumbered = way.links.iter().filter_map(|link| links.get(link).copied());
+            problem.zone_cost[a as usize][b as usize] =
+                score::traffic_cost(way, energy, from == to);
+            problem.routes[a as usize][b as usize] =
+                Some(Route { latency_us: way.latency_us, links: renumbered.collect() });
+        }
+    }
+    bound_jitter(compiled, wired, &ways);
+}
+
+/// Makes room for the locations that traffic only passes.
+fn widen(compiled: &mut Compiled<'_, '_>) {
+    let problem = &mut compiled.problem;
+    let zones = problem.zones.len();
+    for row in &mut problem.routes {
+        row.resize(zones, None);
+    }
+    for row in &mut problem.zone_cost {
+        row.resize(zones, 0);
+    }
+    for zone in problem.routes.len()..zones {
+        let mut row = vec![None; zones];
+        row[zone] = Some(Route { latency_us: 0, links: Box::default() });
+        problem.routes.push(row);
+        problem.zone_cost.push(vec![0; zones]);
+    }
+}
+
+/// The model has no word for jitter. A bound on it becomes a bound on latency that keeps every way
+/// with too much jitter out, and perhaps some others.
+fn bound_jitter(compiled: &mut Compiled<'_, '_>, wired: &[u32], ways: &[Ways]) {
+    let mut known: BTreeMap<u64, u64> = BTreeMap::new();
+    for (edge, origin) in compiled.problem.edges.iter_mut().zip(&compiled.edge_origins) {
+        let component = &compiled.apps[origin.app].spec.components[origin.component];
+        let Some(max) = Bounds::of(&component.connects[origin.connection]).jitter_us_max else {
+            continue;
+        };
+        let latency = *known.entry(max).or_insert_with(|| {
+            let pairs = ways
+                .iter()
+                .flat_map(|ways| wired.iter().filter_map(|to| ways[*to as usize].as_ref()));
+            let shaky = pairs.filter(|way| way.jitter_us > max).map(|way| way.latency_us);
+            shaky.min().map_or(u64::MAX, |least| least.saturating_sub(1))
+        });
+        edge.latency_us_max = Some(edge.latency_us_max.unwrap_or(u64::MAX).min(latency));
+    }
+}
+
+/// Bandwidth that Apps which are not planned now have set aside, by link of the network.
+fn reserved(compiled: &Compiled<'_, '_>) -> BTreeMap<u32, u64> {
+    let continuum = compiled.continuum;
+    let mut book = WayBook::default();
+    let mut reserved: BTreeMap<u32, u64> = BTreeMap::new();
+    for app in &compiled.scoped.standing {
+        let id = &compiled.ids[*app];
+        let namespace = id.split('/').next().unwrap_or_default();
+        for component in &compiled.apps[*app].spec.components {
+            for connection in &component.connects {
+                let bounds = Bounds::of(connection);
+                let other = match &connection.app {
+                    Some(app) => format!("{namespace}/{app}"),
+                    None => id.clone(),
+                };
+                // With a planned App it is an edge of the problem.
+                let planned = compiled.scoped.planned.iter().any(|app| compiled.ids[*app] == other);
+                if bounds.bandwidth_bps == 0 || planned {
+                    continue;
+                }
+                let place = |one: &crate::running::Running| {
+                    continuum.node_index(&one.node).map(|node| continuum.node(node).zone)
+                };
+                let callers: Vec<u32> =
+                    compiled.roster.held(id, &component.name).filter_map(place).collect();
+                let callees: Vec<u32> =
+                    compiled.roster.held(&other, &connection.to).filter_map(place).collect();
+                let pairs = affinity::pairs(callers.len(), callees.len());
+                let partners = (pairs.len() / callers.len().max(1)).max(1);
+                let share = bounds.shared(partners).bandwidth_bps;
+                for (a, b) in pairs {
+                    let ways = book.from(&continuum.network, callers[a]);
+                    let Some(way) = &ways[callees[b] as usize] else { continue };
+                    for link in &way.links {
+                        let sum = reserved.entry(*link).or_insert(0);
+                        *sum = sum.saturating_add(share);
+                    }
+                }
+            }
+        }
+    }
+    reserved
+}

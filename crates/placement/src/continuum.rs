@@ -1,0 +1,259 @@
+//! The continuum as flat rows: sites and nodes sorted by name, each fact that filter and score look
+//! at in its place, and the [`Network`] between them. Made once for a look at the world by
+//! [`Continuum::of`] and shared by all plans over it.
+
+mod amounts;
+
+use std::collections::BTreeMap;
+
+use tombolo_model::condition::{self, READY};
+use tombolo_model::needs::Taint;
+use tombolo_model::site::Location;
+use tombolo_model::{Arch, ConditionStatus, Engine, Link, Node, Site};
+
+use crate::paths::Network;
+use crate::trouble::Trouble;
+
+pub use amounts::Amounts;
+
+/// More would not be one continuum but a mistake in a loop that lists.
+pub const NODES_MAX: usize = 1_000_000;
+
+/// How busy a node was measured to be, and will be; shares of the whole from 0 to 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Load {
+    pub cpu: f64,
+    pub memory: Option<f64>,
+    /// What a forecast expects of the processor; counts instead of `cpu` when it is more.
+    pub cpu_forecast: Option<f64>,
+}
+
+/// Sites, nodes and the network between them, ready for questions.
+#[derive(Clone, Debug)]
+pub struct Continuum<'a> {
+    pub sites: Vec<SiteRow<'a>>,
+    pub nodes: Vec<NodeRow<'a>>,
+    pub network: Network,
+    /// What an hour of one core costs in the middle; the unit of the cost score.
+    pub(crate) cost_reference: Option<f64>,
+}
+
+#[derive(Clone, Debug)]
+pub struct SiteRow<'a> {
+    pub name: &'a str,
+    pub object: &'a Site,
+    /// Why it takes no work although it is not cordoned.
+    pub not_ready: Option<&'a str>,
+    /// Its network location.
+    pub zone: u32,
+}
+
+#[derive(Clone, Debug)]
+pub struct NodeRow<'a> {
+    pub name: &'a str,
+    pub object: &'a Node,
+    /// Index into [`Continuum::sites`].
+    pub site: u32,
+    /// Index into the zones of [`Continuum::network`].
+    pub zone: u32,
+    pub engine: Engine,
+    pub arch: Option<Arch>,
+    /// What may be given to workloads, before anything runs.
+    pub total: Amounts<'a>,
+    /// Of the node, or else how far its site is trusted.
+    pub security: Option<u8>,
+    pub compliance: Option<u8>,
+    pub load: Option<Load>,
+    /// Why it takes no work although it is not cordoned.
+    pub not_ready: Option<&'a str>,
+    pub cordoned: bool,
+    /// Whether it or its site has any taint.
+    pub tainted: bool,
+}
+
+impl<'a> Continuum<'a> {
+    /// Takes what can be used and says what cannot. `loads` is by name of the node.
+    pub fn of(
+        sites: &'a [Site],
+        nodes: &'a [Node],
+        links: &'a [Link],
+        loads: &BTreeMap<String, Load>,
+    ) -> (Continuum<'a>, Vec<Trouble>) {
+        let mut troubles = Vec::new();
+        let mut site_rows: Vec<SiteRow<'a>> =
+            sites.iter().filter_map(|s| site_row(s, &mut troubles)).collect();
+        site_rows.sort_by_key(|site| site.name);
+        drop_twins(&mut site_rows, |site| site.name, "site", &mut troubles);
+
+        let mut node_rows: Vec<NodeRow<'a>> = Vec::with_capacity(nodes.len().min(NODES_MAX));
+        for node in nodes.iter().take(NODES_MAX) {
+            node_rows.extend(node_row(node, &site_rows, loads, &mut troubles));
+        }
+        if nodes.len() > NODES_MAX {
+            let says = format!("{} nodes are given, the first {NODES_MAX} are used", nodes.len());
+            troubles.push(Trouble::new("continuum", says));
+        }
+        node_rows.sort_by_key(|node| node.name);
+        drop_twins(&mut node_rows, |node| node.name, "node", &mut troubles);
+        if node_rows.is_empty() {
+            troubles.push(Trouble::new("continuum", "there is no node to run anything on"));
+        }
+
+        let network = Network::of(&mut site_rows, &mut node_rows, links, &mut troubles);
+        let cost_reference = cost_reference(&node_rows);
+        (Continuum { sites: site_rows, nodes: node_rows, network, cost_reference }, troubles)
+    }
+
+    pub fn site_index(&self, name: &str) -> Option<u32> {
+        let found = self.sites.binary_search_by(|site| site.name.cmp(name)).ok()?;
+        u32::try_from(found).ok()
+    }
+
+    pub fn node_index(&self, name: &str) -> Option<u32> {
+        let found = self.nodes.binary_search_by(|node| node.name.cmp(name)).ok()?;
+        u32::try_from(found).ok()
+    }
+
+    /// # Panics
+    ///
+    /// If the index is not one of this continuum's.
+    pub fn node(&self, index: u32) -> &NodeRow<'a> {
+        &self.nodes[index as usize]
+    }
+
+    pub fn site_of(&self, node: u32) -> &SiteRow<'a> {
+        &self.sites[self.node(node).site as usize]
+    }
+
+    /// Where a node is: what it says itself, then what its agent found, then its site's place.
+    pub(crate) fn locations(&self, node: u32) -> [Option<&'a Location>; 3] {
+        let row = self.node(node);
+        let found = row.object.status.as_ref().and_then(|status| status.characteristics.as_ref());
+        [
+            row.object.spec.location.as_ref(),
+            found.and_then(|found| found.location.as_ref()),
+            self.site_of(node).object.spec.location.as_ref(),
+        ]
+    }
+
+    /// A property of the place of a node, from the first location that knows it.
+    pub(crate) fn place<T>(
+        &self,
+        node: u32,
+        read: impl Fn(&'a Location) -> Option<T>,
+    ) -> Option<T> {
+        self.locations(node).into_iter().flatten().find_map(read)
+    }
+
+    pub(crate) fn coordinates(&self, node: u32) -> Option<(f64, f64)> {
+        self.place(node, |place| Some((place.latitude?, place.longitude?)))
+    }
+
+    /// The taints of a node and of its site.
+    pub(crate) fn taints(&self, node: u32) -> impl Iterator<Item = &'a Taint> {
+        let site = self.site_of(node).object;
+        self.node(node).object.spec.taints.iter().chain(&site.spec.taints)
+    }
+}
+
+impl NodeRow<'_> {
+    /// Processor cores, for figures that are given per core.
+    pub(crate) fn cores(&self) -> Option<f64> {
+        let cpu = self.total.cpu_millis;
+        #[expect(clippy::cast_precision_loss, reason = "a number of cores for a score")]
+        (cpu > 0).then(|| cpu as f64 / 1000.0)
+    }
+
+    /// What an hour of one core costs.
+    pub(crate) fn cost_per_core(&self) -> Option<f64> {
+        let cost = self.object.spec.cost_hourly.filter(|cost| cost.is_finite() && *cost >= 0.0)?;
+        Some(cost / self.cores().unwrap_or(1.0).max(0.001))
+    }
+}
+
+fn site_row<'a>(site: &'a Site, troubles: &mut Vec<Trouble>) -> Option<SiteRow<'a>> {
+    let Some(name) = site.metadata.name.as_deref() else {
+        troubles.push(Trouble::new("site", "one has no name and is left out"));
+        return None;
+    };
+    let conditions = site.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    Some(SiteRow { name, object: site, not_ready: not_ready(conditions), zone: 0 })
+}
+
+fn node_row<'a>(
+    node: &'a Node,
+    sites: &[SiteRow<'a>],
+    loads: &BTreeMap<String, Load>,
+    troubles: &mut Vec<Trouble>,
+) -> Option<NodeRow<'a>> {
+    let Some(name) = node.metadata.name.as_deref() else {
+        troubles.push(Trouble::new("node", "one has no name and is left out"));
+        return None;
+    };
+    let Ok(site) = sites.binary_search_by(|site| site.name.cmp(node.spec.site.as_str())) else {
+        let says = format!("its site {:?} does not exist, so it is left out", node.spec.site);
+        troubles.push(Trouble::new(format!("node {name}"), says));
+        return None;
+    };
+    let of_site = &sites[site];
+    let status = node.status.as_ref();
+    let characteristics = status.and_then(|status| status.characteristics.as_ref());
+    let conditions = status.map_or(&[][..], |status| &status.conditions);
+    Some(NodeRow {
+        name,
+        object: node,
+        site: u32::try_from(site).ok()?,
+        zone: 0,
+        engine: of_site.object.spec.engine,
+        arch: characteristics.and_then(|c| c.cpu.as_ref()?.architecture),
+        total: Amounts::of_node(node),
+        security: status.and_then(|status| status.security_score).or(of_site
+            .object
+            .spec
+            .trust
+            .map(|trust| trust.score())),
+        compliance: status.and_then(|status| status.compliance_score),
+        load: loads.get(name).copied(),
+        not_ready: not_ready(conditions).or(of_site.not_ready),
+        cordoned: node.spec.unschedulable || of_site.object.spec.unschedulable,
+        tainted: !node.spec.taints.is_empty() || !of_site.object.spec.taints.is_empty(),
+    })
+}
+
+/// Nobody has said anything about a node from a file: it is taken as ready.
+fn not_ready(conditions: &[tombolo_model::Condition]) -> Option<&str> {
+    let ready = condition::find(conditions, READY)?;
+    match ready.status {
+        ConditionStatus::True => None,
+        ConditionStatus::False | ConditionStatus::Unknown => Some(ready.message.as_str()),
+    }
+}
+
+fn drop_twins<T>(
+    rows: &mut Vec<T>,
+    name: impl Fn(&T) -> &str,
+    kind: &str,
+    troubles: &mut Vec<Trouble>,
+) {
+    rows.dedup_by(|later, first| {
+        let twins = name(later) == name(first);
+        if twins {
+            let says = "there are two of this name; the first is used";
+            troubles.push(Trouble::new(format!("{kind} {}", name(first)), says));
+        }
+        twins
+    });
+}
+
+/// The middle price, rounded to a power of two, so that one more node seldom moves the score of all
+/// the others.
+fn cost_reference(nodes: &[NodeRow<'_>]) -> Option<f64> {
+    let mut costs: Vec<f64> =
+        nodes.iter().filter_map(NodeRow::cost_per_core).filter(|cost| *cost > 0.0).collect();
+    if costs.is_empty() {
+        return None;
+    }
+    let middle = costs.len() / 2;
+    let (_, median, _) = costs.select_nth_unstable_by(middle, f64::total_cmp);
+    Some(median.log2().round().exp2())
+}

@@ -1,0 +1,132 @@
+//! Amounts of what a node gives and an instance takes, as whole numbers.
+
+use std::collections::BTreeMap;
+
+use tombolo_model::Node;
+use tombolo_model::characteristics::{Characteristics, DeviceStatus};
+use tombolo_model::needs::{Needs, Resources};
+
+/// Processor time, memory, storage, graphics processors and devices.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Amounts<'a> {
+    pub cpu_millis: u64,
+    pub memory_bytes: u64,
+    pub storage_bytes: u64,
+    pub gpu: u64,
+    /// By the names under which they can be asked for.
+    pub devices: BTreeMap<&'a str, u64>,
+}
+
+impl<'a> Amounts<'a> {
+    pub fn of_node(node: &'a Node) -> Amounts<'a> {
+        let Some(status) = &node.status else { return Amounts::default() };
+        let allocatable = status.allocatable.as_ref();
+        let whole = status.capacity.as_ref().map(Amounts::of_resources).unwrap_or_default();
+        let whole = match &node.spec.reserved {
+            Some(reserved) => whole.without(&Amounts::of_resources(reserved)),
+            None => whole,
+        };
+        // A figure that only one of the two knows is better than none.
+        let mut amounts = match allocatable {
+            Some(known) => Amounts {
+                cpu_millis: known.cpu.map_or(whole.cpu_millis, |cpu| cpu.millis()),
+                memory_bytes: known.memory.map_or(whole.memory_bytes, |memory| memory.get()),
+                storage_bytes: known.storage.map_or(whole.storage_bytes, |storage| storage.get()),
+                gpu: known.gpu.map_or(whole.gpu, u64::from),
+                devices: match known.devices.is_empty() {
+                    true => whole.devices,
+                    false => Amounts::of_resources(known).devices,
+                },
+            },
+            None => whole,
+        };
+        if let Some(found) = &status.characteristics {
+            amounts.add_found(found);
+        }
+        amounts
+    }
+
+    pub fn of_resources(resources: &'a Resources) -> Amounts<'a> {
+        Amounts {
+            cpu_millis: resources.cpu.map_or(0, |cpu| cpu.millis()),
+            memory_bytes: resources.memory.map_or(0, |memory| memory.get()),
+            storage_bytes: resources.storage.map_or(0, |storage| storage.get()),
+            gpu: resources.gpu.map_or(0, u64::from),
+            devices: resources
+                .devices
+                .iter()
+                .map(|(name, count)| (name.as_str(), u64::from(*count)))
+                .collect(),
+        }
+    }
+
+    pub fn of_needs(needs: &'a Needs) -> Amounts<'a> {
+        let gpu = needs.gpu.map_or(0, u64::from);
+        Amounts {
+            cpu_millis: needs.cpu.map_or(0, |cpu| cpu.millis()),
+            memory_bytes: needs.memory.map_or(0, |memory| memory.get()),
+            storage_bytes: needs.storage.map_or(0, |storage| storage.get()),
+            // Memory of a graphics processor is of no use without one.
+            gpu: if needs.gpu_memory.is_some() { gpu.max(1) } else { gpu },
+            devices: needs.devices.iter().map(|name| (name.as_str(), 1)).collect(),
+        }
+    }
+
+    pub fn device(&self, name: &str) -> u64 {
+        self.devices.get(name).copied().unwrap_or(0)
+    }
+
+    pub fn add(&mut self, other: &Amounts<'a>) {
+        self.cpu_millis = self.cpu_millis.saturating_add(other.cpu_millis);
+        self.memory_bytes = self.memory_bytes.saturating_add(other.memory_bytes);
+        self.storage_bytes = self.storage_bytes.saturating_add(other.storage_bytes);
+        self.gpu = self.gpu.saturating_add(other.gpu);
+        for (name, count) in &other.devices {
+            let sum = self.devices.entry(name).or_insert(0);
+            *sum = sum.saturating_add(*count);
+        }
+    }
+
+    /// What is left when `used` is taken away; nothing goes below 0.
+    pub fn without(&self, used: &Amounts<'_>) -> Amounts<'a> {
+        Amounts {
+            cpu_millis: self.cpu_millis.saturating_sub(used.cpu_millis),
+            memory_bytes: self.memory_bytes.saturating_sub(used.memory_bytes),
+            storage_bytes: self.storage_bytes.saturating_sub(used.storage_bytes),
+            gpu: self.gpu.saturating_sub(used.gpu),
+            devices: self
+                .devices
+                .iter()
+                .map(|(name, count)| (*name, count.saturating_sub(used.device(name))))
+                .collect(),
+        }
+    }
+
+    /// What the agent has seen counts where nobody has said a number.
+    fn add_found(&mut self, found: &'a Characteristics) {
+        if self.gpu == 0 {
+            self.gpu = found.gpus.len() as u64;
+        }
+        let mut seen: BTreeMap<&'a str, u64> = BTreeMap::new();
+        for device in &found.devices {
+            match device.status {
+                Some(DeviceStatus::Available) | None => (),
+                Some(DeviceStatus::Busy | DeviceStatus::Detached | DeviceStatus::Unknown) => {
+                    continue;
+                }
+            }
+            // One device goes by its name, its path and its kind; people ask for any of them.
+            let names =
+                [Some(device.name.as_str()), device.path.as_deref(), device.kind.as_deref()];
+            let mut names: Vec<&str> = names.into_iter().flatten().collect();
+            names.sort_unstable();
+            names.dedup();
+            for name in names {
+                *seen.entry(name).or_insert(0) += 1;
+            }
+        }
+        for (name, count) in seen {
+            self.devices.entry(name).or_insert(count);
+        }
+    }
+}

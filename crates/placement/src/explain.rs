@@ -1,0 +1,101 @@
+//! Why here, why not there, why nowhere: sentences for people, each from the same rows that decided.
+//! Called by [`crate::plan()`] for every placement, and by `why` through [`pair()`].
+
+mod conflict;
+mod decision;
+mod joint;
+mod pair;
+
+use std::collections::BTreeSet;
+
+use tombolo_model::app::Unplaced;
+
+use crate::ask::Ask;
+use crate::compile::{self, Compiled, Options, Origin, Scope};
+use crate::filter::{self, Look};
+use crate::problem::Choice;
+use crate::running::{Hold, Running};
+use crate::select::Limits;
+
+pub(crate) use decision::Reasons;
+pub use pair::{Pair, pair};
+
+/// Why an instance may not stay where it runs; nothing if it may.
+pub(crate) fn eviction(compiled: &Compiled<'_, '_>, item: u32, at: u32) -> Vec<String> {
+    let Some(ask) = compiled.ask(item) else { return Vec::new() };
+    let stays = Ask { staying: Some(at), ..ask.clone() };
+    let left = &compiled.free[at as usize];
+    let look = Look { continuum: compiled.continuum, left, ask: &stays, node: at };
+    let mut reasons: Vec<String> =
+        filter::failing(&look).iter().map(|asked| asked.rejection(&look)).collect();
+    let barred = &compiled.problem.items[item as usize].barred;
+    if compiled.at[at as usize].is_some_and(|node| barred.contains(&node)) {
+        reasons.push("it was in violation of a policy there".to_owned());
+    }
+    reasons
+}
+
+/// What stands in the way of an App that has no place: for each instance that is missing, a minimal
+/// set of needs in conflict and the smallest change that would help.
+pub(crate) fn unplaced(
+    compiled: &Compiled<'_, '_>,
+    chosen: &[Option<Choice>],
+    app: usize,
+    options: &Options,
+    limits: &Limits<'_>,
+) -> Vec<Unplaced> {
+    let running = as_planned(compiled, chosen);
+    let others: BTreeSet<usize> = (0..compiled.apps.len()).filter(|other| *other != app).collect();
+    let options = Options { scope: Scope::All, ..options.clone() };
+    let alone =
+        compile::compile_without(compiled.continuum, compiled.apps, &running, &options, &others);
+    let mut found: Vec<Unplaced> = Vec::new();
+    for item in 0..compile::index(alone.origins.len()) {
+        let Origin::Wanted { app, component, replica, .. } = alone.origins[item as usize] else {
+            continue;
+        };
+        // One that may stay where it is has a place.
+        let may_stay = alone
+            .runs_on(app, component, replica)
+            .is_some_and(|at| eviction(&alone, item, at).is_empty());
+        if may_stay {
+            continue;
+        }
+        let Some(conflict) = conflict::of(&alone, item) else { continue };
+        found.push(Unplaced {
+            component: alone.apps[app].spec.components[component].name.clone(),
+            replica,
+            reasons: conflict.reasons,
+            suggestion: conflict.suggestion,
+        });
+    }
+    if found.is_empty() {
+        found = joint::of(&alone, limits);
+    }
+    found
+}
+
+/// What will run once the plan is carried out: what stands, and what was chosen.
+fn as_planned(compiled: &Compiled<'_, '_>, chosen: &[Option<Choice>]) -> Vec<Running> {
+    let planned: BTreeSet<&str> =
+        compiled.scoped.planned.iter().map(|app| compiled.ids[*app].as_str()).collect();
+    let standing = compiled.roster.iter().filter(|running| !planned.contains(running.app.as_str()));
+    let mut running: Vec<Running> = standing.cloned().collect();
+    for (item, choice) in (0u32..).zip(chosen) {
+        let Origin::Wanted { app, component, replica, .. } = compiled.origins[item as usize] else {
+            continue;
+        };
+        let Some(choice) = choice else { continue };
+        let row = compiled.continuum.node(compiled.nodes[choice.node as usize]);
+        running.push(Running {
+            app: compiled.ids[app].clone(),
+            component: compiled.apps[app].spec.components[component].name.clone(),
+            replica,
+            node: row.name.to_owned(),
+            engine: row.engine,
+            resources: None,
+            hold: Hold::Held,
+        });
+    }
+    running
+}

@@ -1,0 +1,394 @@
+//! The table of hard needs, in the order in which a person would check them.
+
+use tombolo_model::needs::{PlaceKey, PlaceOperator, Taint, TaintEffect, Toleration};
+
+use super::{Look, Mend, Need};
+use crate::ask::{Ask, Slot};
+use crate::words;
+
+pub(crate) const NEEDS: &[Need] = &[
+    Need {
+        name: "ready",
+        amount: false,
+        count: |_| 1,
+        admits: |look, _| look.row().not_ready.is_none() || look.stays(),
+        wants: |_, _| "a node that is ready".into(),
+        has: |look, _| format!("is not: {}", look.row().not_ready.unwrap_or("nothing heard of it")),
+        mend: |_, _| mend(4.0, "if it were ready"),
+    },
+    Need {
+        name: "cordon",
+        amount: false,
+        count: |_| 1,
+        admits: |look, _| !look.row().cordoned || look.stays(),
+        wants: |_, _| "a node that takes new work".into(),
+        has: |_, _| "is cordoned".into(),
+        mend: |_, _| mend(3.0, "if it were not cordoned"),
+    },
+    Need {
+        name: "taints",
+        amount: false,
+        count: |_| 1,
+        admits: |look, _| !look.row().tainted || keeping_away(look).is_none(),
+        wants: |_, _| "a node without taints that it does not tolerate".into(),
+        has: |look, _| match keeping_away(look) {
+            Some(taint) => format!("has {}", taint_words(taint)),
+            None => "has none".into(),
+        },
+        mend: |look, _| match keeping_away(look) {
+            Some(taint) => mend(2.5, format!("if it tolerated {}", taint_words(taint))),
+            None => mend(2.5, "as it is"),
+        },
+    },
+    Need {
+        name: "engine",
+        amount: false,
+        count: |_| 1,
+        admits: |look, _| look.ask.run_on(look.row().engine).is_some(),
+        wants: |ask, _| format!("an engine that can run it ({})", engines(ask)),
+        has: |look, _| format!("its site runs {}", look.row().engine),
+        mend: |look, _| mend(3.0, format!("with a way to run it on {}", look.row().engine)),
+    },
+    Need {
+        name: "architecture",
+        amount: false,
+        count: |ask| usize::from(!ask.needs.arch.is_empty()),
+        admits: |look, _| look.row().arch.is_some_and(|arch| look.ask.needs.arch.contains(&arch)),
+        wants: |ask, _| format!("architecture {}", words::any_of(&ask.needs.arch)),
+        has: |look, _| match look.row().arch {
+            Some(arch) => format!("is {arch}"),
+            None => "states none".into(),
+        },
+        mend: |look, _| match look.row().arch {
+            Some(arch) => mend(2.0, format!("if it could run on {arch}")),
+            None => mend(2.0, "if it stated its architecture"),
+        },
+    },
+    Need {
+        name: "cpu",
+        amount: true,
+        count: |ask| usize::from(ask.demand.cpu_millis > 0),
+        admits: |look, _| look.left.cpu_millis >= look.ask.demand.cpu_millis,
+        wants: |ask, _| format!("{} cpu", words::cpu(ask.demand.cpu_millis)),
+        has: |look, _| format!("has {}", words::cpu(look.left.cpu_millis)),
+        mend: |look, _| {
+            let (need, has) = (look.ask.demand.cpu_millis, look.left.cpu_millis);
+            lacking(need, has, |less| format!("with {} cpu less", words::cpu(less)))
+        },
+    },
+    Need {
+        name: "memory",
+        amount: true,
+        count: |ask| usize::from(ask.demand.memory_bytes > 0),
+        admits: |look, _| look.left.memory_bytes >= look.ask.demand.memory_bytes,
+        wants: |ask, _| format!("{} memory", words::bytes(ask.demand.memory_bytes)),
+        has: |look, _| format!("has {}", words::bytes(look.left.memory_bytes)),
+        mend: |look, _| {
+            let (need, has) = (look.ask.demand.memory_bytes, look.left.memory_bytes);
+            lacking(need, has, |less| format!("with {} less memory", words::bytes(less)))
+        },
+    },
+    Need {
+        name: "storage",
+        amount: true,
+        count: |ask| usize::from(ask.demand.storage_bytes > 0),
+        admits: |look, _| look.left.storage_bytes >= look.ask.demand.storage_bytes,
+        wants: |ask, _| format!("{} storage", words::bytes(ask.demand.storage_bytes)),
+        has: |look, _| format!("has {}", words::bytes(look.left.storage_bytes)),
+        mend: |look, _| {
+            let (need, has) = (look.ask.demand.storage_bytes, look.left.storage_bytes);
+            lacking(need, has, |less| format!("with {} less storage", words::bytes(less)))
+        },
+    },
+    Need {
+        name: "gpu",
+        amount: true,
+        count: |ask| usize::from(ask.demand.gpu > 0),
+        admits: |look, _| look.left.gpu >= look.ask.demand.gpu,
+        wants: |ask, _| format!("{} gpu", ask.demand.gpu),
+        has: |look, _| format!("has {}", look.left.gpu),
+        mend: |look, _| {
+            let (need, has) = (look.ask.demand.gpu, look.left.gpu);
+            lacking(need, has, |less| format!("with {less} gpu less"))
+        },
+    },
+    Need {
+        name: "gpu memory",
+        amount: false,
+        count: |ask| usize::from(ask.needs.gpu_memory.is_some()),
+        admits: |look, _| large_gpus(look) >= look.ask.demand.gpu,
+        wants: |ask, _| {
+            let memory = ask.needs.gpu_memory.map_or(0, |memory| memory.get());
+            format!("{} gpu with {} memory", ask.demand.gpu, words::bytes(memory))
+        },
+        has: |look, _| format!("has {} of them", large_gpus(look)),
+        mend: |_, _| mend(2.0, "with less gpu memory"),
+    },
+    Need {
+        name: "devices",
+        amount: false,
+        count: |ask| ask.needs.devices.len(),
+        admits: |look, k| look.left.device(&look.ask.needs.devices[k]) > 0,
+        wants: |ask, k| format!("device {}", ask.needs.devices[k]),
+        has: |look, k| match look.row().total.device(&look.ask.needs.devices[k]) {
+            0 => "has none that is free".into(),
+            count => format!("has {count}, in use"),
+        },
+        mend: |look, k| mend(2.0, format!("without device {}", look.ask.needs.devices[k])),
+    },
+    Need {
+        name: "labels",
+        amount: false,
+        count: |ask| ask.needs.labels.len() + usize::from(matches!(ask.slot, Slot::Label(..))),
+        admits: |look, k| {
+            let (key, value) = label(look.ask, k);
+            look.label(key) == Some(value)
+        },
+        wants: |ask, k| {
+            let (key, value) = label(ask, k);
+            format!("label {key}={value}")
+        },
+        has: |look, k| match look.label(label(look.ask, k).0) {
+            Some(other) => format!("has {other}"),
+            None => "does not have it".into(),
+        },
+        mend: |look, k| {
+            let (key, value) = label(look.ask, k);
+            mend(1.5, format!("with the label {key}={value} on it"))
+        },
+    },
+    Need {
+        name: "security",
+        amount: false,
+        count: |ask| usize::from(ask.needs.security.is_some_and(|level| level.score() > 0)),
+        admits: |look, _| look.row().security >= look.ask.needs.security.map(|l| l.score()),
+        wants: |ask, _| format!("security {}", ask.needs.security.map_or(0, |l| l.score())),
+        has: |look, _| score_words(look.row().security),
+        mend: |look, _| {
+            let level = look.ask.needs.security.map_or(0, |l| l.score());
+            lower_floor("security", level, look.row().security)
+        },
+    },
+    Need {
+        name: "compliance",
+        amount: false,
+        count: |ask| usize::from(ask.needs.compliance.is_some_and(|level| level.score() > 0)),
+        admits: |look, _| look.row().compliance >= look.ask.needs.compliance.map(|l| l.score()),
+        wants: |ask, _| format!("compliance {}", ask.needs.compliance.map_or(0, |l| l.score())),
+        has: |look, _| score_words(look.row().compliance),
+        mend: |look, _| {
+            let level = look.ask.needs.compliance.map_or(0, |l| l.score());
+            lower_floor("compliance", level, look.row().compliance)
+        },
+    },
+    Need {
+        name: "regions",
+        amount: false,
+        count: |ask| usize::from(!ask.needs.regions.is_empty()),
+        admits: |look, _| {
+            let wanted = &look.ask.needs.regions;
+            look.regions().any(|region| wanted.iter().any(|wish| same(wish, region)))
+        },
+        wants: |ask, _| format!("region {}", words::any_of(&ask.needs.regions)),
+        has: |look, _| {
+            let regions: Vec<&str> = look.regions().collect();
+            if regions.is_empty() {
+                "states none".into()
+            } else {
+                format!("is in {}", regions.join(", "))
+            }
+        },
+        mend: |_, _| mend(2.0, "if its region would do"),
+    },
+    Need {
+        name: "sites",
+        amount: false,
+        count: |ask| usize::from(!ask.needs.sites.is_empty()),
+        admits: |look, _| look.ask.needs.sites.iter().any(|site| site == look.site()),
+        wants: |ask, _| format!("site {}", words::any_of(&ask.needs.sites)),
+        has: |look, _| format!("is at {}", look.site()),
+        mend: |look, _| mend(2.0, format!("if site {} would do", look.site())),
+    },
+    Need {
+        name: "nodes",
+        amount: false,
+        count: |ask| usize::from(!ask.needs.nodes.is_empty()),
+        admits: |look, _| look.ask.needs.nodes.iter().any(|node| node == look.row().name),
+        wants: |ask, _| format!("node {}", words::any_of(&ask.needs.nodes)),
+        has: |look, _| format!("is {}", look.row().name),
+        mend: |look, _| mend(2.0, format!("if node {} would do", look.row().name)),
+    },
+    Need {
+        name: "layers",
+        amount: false,
+        count: |ask| usize::from(!ask.needs.layers.is_empty()),
+        admits: |look, _| look.layer().is_some_and(|layer| look.ask.needs.layers.contains(&layer)),
+        wants: |ask, _| format!("layer {}", words::any_of(&ask.needs.layers)),
+        has: |look, _| match look.layer() {
+            Some(layer) => format!("is {layer}"),
+            None => "states none".into(),
+        },
+        mend: |look, _| match look.layer() {
+            Some(layer) => mend(2.0, format!("if layer {layer} would do")),
+            None => mend(2.0, "if its site stated its layer"),
+        },
+    },
+    Need {
+        name: "near",
+        amount: false,
+        count: |ask| usize::from(ask.needs.near.is_some()),
+        admits: |look, _| {
+            let max = look.ask.needs.near.as_ref().map_or(f64::MAX, |near| near.distance_km_max);
+            look.distance_km().is_some_and(|distance| distance <= max)
+        },
+        wants: |ask, _| match &ask.needs.near {
+            Some(near) => format!(
+                "to be within {} km of {}, {}",
+                near.distance_km_max, near.latitude, near.longitude
+            ),
+            None => "any place".into(),
+        },
+        has: |look, _| match look.distance_km() {
+            Some(distance) => format!("is {distance:.0} km away"),
+            None => "states no coordinates".into(),
+        },
+        mend: |look, _| match look.distance_km() {
+            Some(distance) => {
+                let max = look.ask.needs.near.as_ref().map_or(0.0, |near| near.distance_km_max);
+                let effort = ((distance - max) / distance.max(1.0)).clamp(0.0, 1.0);
+                mend(effort, format!("if {:.0} km were near enough", distance.ceil()))
+            }
+            None => mend(2.0, "if it stated its coordinates"),
+        },
+    },
+    Need {
+        name: "places",
+        amount: false,
+        count: |ask| {
+            let kept_from = usize::from(
+                ask.component.places.iter().any(|place| place.operator == PlaceOperator::NotIn),
+            );
+            kept_from + usize::from(matches!(ask.slot, Slot::Place(..) | Slot::AnyPlace))
+        },
+        admits: |look, k| match (look.ask.slot, k) {
+            (Slot::Place(by, value), 0) => look.place(by).is_some_and(|place| same(place, value)),
+            (Slot::AnyPlace, 0) => look.in_any_place(PlaceOperator::In),
+            (_, _) => !look.in_any_place(PlaceOperator::NotIn),
+        },
+        wants: |ask, k| match (ask.slot, k) {
+            (Slot::Place(by, value), 0) => format!("{by} {value}"),
+            (Slot::AnyPlace, 0) => "one of its places".into(),
+            (_, _) => "a place that is not ruled out".into(),
+        },
+        has: |look, k| match (look.ask.slot, k) {
+            (Slot::Place(by, _), 0) => match look.place(by) {
+                Some(place) => format!("is in {place}"),
+                None => format!("states no {by}"),
+            },
+            (_, _) => "is elsewhere".into(),
+        },
+        mend: |_, _| mend(2.0, "if its place would do"),
+    },
+    Need {
+        name: "reach",
+        amount: false,
+        count: |ask| ask.reaches.len(),
+        admits: |look, k| super::reach::admits(look, k),
+        wants: |ask, k| super::reach::wants(&ask.reaches[k]),
+        has: |look, k| super::reach::has(look, k),
+        mend: |look, k| super::reach::mend(look, k),
+    },
+];
+
+pub(super) fn mend(effort: f64, says: impl Into<String>) -> Mend {
+    Mend { effort, says: says.into() }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a share for comparing, not for counting")]
+fn lacking(need: u64, has: u64, says: impl Fn(u64) -> String) -> Mend {
+    let less = need.saturating_sub(has);
+    mend(less as f64 / need.max(1) as f64, says(less))
+}
+
+fn lower_floor(what: &str, level: u8, score: Option<u8>) -> Mend {
+    match score {
+        Some(score) => {
+            let effort = f64::from(level.saturating_sub(score)) / 100.0;
+            mend(effort, format!("with {what} {score} instead of {level}"))
+        }
+        None => mend(2.0, format!("if it had a {what} score")),
+    }
+}
+
+fn score_words(score: Option<u8>) -> String {
+    match score {
+        Some(score) => format!("has {score}"),
+        None => "has no score".into(),
+    }
+}
+
+fn taint_words(taint: &Taint) -> String {
+    let value = taint.value.as_deref().map_or(String::new(), |value| format!("={value}"));
+    format!("taint {}{value}:{}", taint.key, taint.effect)
+}
+
+/// The first taint that the instance does not tolerate.
+fn keeping_away<'a>(look: &Look<'_, 'a>) -> Option<&'a Taint> {
+    look.continuum.taints(look.node).find(|taint| {
+        let passed_over = look.stays() && taint.effect == TaintEffect::NoSchedule;
+        !passed_over
+            && !look.ask.needs.tolerations.iter().any(|tolerates| tolerated(taint, tolerates))
+    })
+}
+
+fn tolerated(taint: &Taint, by: &Toleration) -> bool {
+    by.key.as_ref().is_none_or(|key| *key == taint.key)
+        && by.value.as_ref().is_none_or(|value| Some(value) == taint.value.as_ref())
+        && by.effect.is_none_or(|effect| effect == taint.effect)
+}
+
+fn engines(ask: &Ask<'_>) -> String {
+    let able = tombolo_model::Engine::ALL.iter().filter(|engine| ask.run_on(**engine).is_some());
+    let able: Vec<String> = able.map(ToString::to_string).collect();
+    words::any_of(&able)
+}
+
+fn label<'a>(ask: &Ask<'a>, number: usize) -> (&'a str, &'a str) {
+    match (ask.needs.labels.iter().nth(number), ask.slot) {
+        (Some((key, value)), _) => (key, value),
+        (None, Slot::Label(key, value)) => (key, value),
+        (None, Slot::Alike | Slot::Place(..) | Slot::AnyPlace) => ("", ""),
+    }
+}
+
+fn large_gpus(look: &Look<'_, '_>) -> u64 {
+    let least = look.ask.needs.gpu_memory;
+    let found = look.row().object.status.as_ref().and_then(|s| s.characteristics.as_ref());
+    let gpus = found.map_or(&[][..], |found| &found.gpus);
+    gpus.iter().filter(|gpu| gpu.memory >= least).count() as u64
+}
+
+/// Names of places are compared as people read them.
+pub(super) fn same(a: &str, b: &str) -> bool {
+    a.eq_ignore_ascii_case(b) || a.to_lowercase() == b.to_lowercase()
+}
+
+impl Look<'_, '_> {
+    fn in_any_place(&self, operator: PlaceOperator) -> bool {
+        let places = self.ask.component.places.iter().filter(|place| place.operator == operator);
+        places.into_iter().any(|place| {
+            let here = self.place(place.by);
+            here.is_some_and(|here| place.values.iter().any(|value| same(value, here)))
+        })
+    }
+
+    fn place(&self, by: PlaceKey) -> Option<&str> {
+        match by {
+            PlaceKey::Continent => self.continuum.place(self.node, |at| at.continent.as_deref()),
+            PlaceKey::Country => self.continuum.place(self.node, |at| at.country.as_deref()),
+            PlaceKey::Region => self.continuum.place(self.node, |at| at.region.as_deref()),
+            PlaceKey::City => self.continuum.place(self.node, |at| at.city.as_deref()),
+            PlaceKey::Site => Some(self.site()),
+        }
+    }
+}

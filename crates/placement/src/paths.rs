@@ -1,0 +1,337 @@
+//! The network of the continuum: locations, the Links between them, and the shortest ways. Built by
+//! [`Continuum::of`](crate::Continuum::of); asked by filter, affinity and compile. Start reading at
+//! [`Network::ways_from`].
+//!
+//! A site is a location. A node at which a Link ends is a location of its own, joined to its site by
+//! its Link to the site or, when there is none, by an implied one without delay. A way with fewer
+//! implied joints is taken before a shorter one: what was measured counts more than what is assumed.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::sync::Arc;
+
+use tombolo_model::condition::{self, READY};
+use tombolo_model::link::EndKind;
+use tombolo_model::{ConditionStatus, Link};
+
+use crate::continuum::{NodeRow, SiteRow};
+use crate::trouble::Trouble;
+
+/// The delay of a way that nobody has measured: too long for any promise, and not endless.
+pub const UNMEASURED_US: u64 = 1_000_000;
+/// A delay beyond this is a typing error; sums of them must not overflow.
+const LATENCY_US_MAX: u64 = 1 << 40;
+/// More is not one continuum but a mistake in a loop that lists.
+const LINKS_MAX: usize = 1_000_000;
+
+/// Locations and the links between them.
+#[derive(Clone, Debug, Default)]
+pub struct Network {
+    pub zones: Vec<Zone>,
+    pub links: Vec<LinkRow>,
+    /// By location: where a link leads and which it is; `None` is an implied joint.
+    out: Vec<Vec<(u32, Option<u32>)>>,
+    back: Vec<Vec<(u32, Option<u32>)>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Zone {
+    /// `site`, or `site/node` for a node with Links of its own.
+    pub name: String,
+    /// Index into the sites of the continuum.
+    pub site: u32,
+    /// Whether any Link ends here, up or down. Nothing is known about a location without one.
+    pub measured: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkRow {
+    pub name: String,
+    pub a: u32,
+    pub b: u32,
+    pub one_way: bool,
+    pub down: bool,
+    pub latency_us: u64,
+    pub jitter_us: u64,
+    /// `None` is unlimited.
+    pub bandwidth_bps: Option<u64>,
+    pub failures: u32,
+    /// Watt-hours for a gigabyte.
+    pub energy: Option<f64>,
+}
+
+/// The shortest way between two locations.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Way {
+    pub latency_us: u64,
+    pub jitter_us: u64,
+    /// The least of the links; `None` is unlimited.
+    pub bandwidth_bps: Option<u64>,
+    /// In the order of travel.
+    pub links: Box<[u32]>,
+    /// Nothing is known about one of the ends: the delay is assumed, and no promise can be kept.
+    pub assumed: bool,
+}
+
+/// What is known about the ways between one location and all others.
+pub type Ways = Vec<Option<Way>>;
+
+/// Ways that were asked for, each computed once.
+#[derive(Debug, Default)]
+pub(crate) struct WayBook {
+    from: BTreeMap<u32, Arc<Ways>>,
+    to: BTreeMap<u32, Arc<Ways>>,
+}
+
+impl WayBook {
+    pub(crate) fn from(&mut self, network: &Network, zone: u32) -> Arc<Ways> {
+        Arc::clone(self.from.entry(zone).or_insert_with(|| Arc::new(network.ways_from(zone))))
+    }
+
+    pub(crate) fn to(&mut self, network: &Network, zone: u32) -> Arc<Ways> {
+        Arc::clone(self.to.entry(zone).or_insert_with(|| Arc::new(network.ways_to(zone))))
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Direction {
+    From,
+    To,
+}
+
+impl Network {
+    pub(crate) fn of(
+        sites: &mut [SiteRow<'_>],
+        nodes: &mut [NodeRow<'_>],
+        links: &[Link],
+        troubles: &mut Vec<Trouble>,
+    ) -> Network {
+        let mut network = Network::default();
+        for (index, site) in (0u32..).zip(sites.iter_mut()) {
+            site.zone = index;
+            let zone = Zone { name: site.name.to_owned(), site: index, measured: false };
+            network.zones.push(zone);
+        }
+        let mut own: BTreeSet<&str> = BTreeSet::new();
+        for end in links.iter().take(LINKS_MAX).flat_map(|link| &link.spec.ends) {
+            if end.kind == EndKind::Node {
+                own.insert(&end.name);
+            }
+        }
+        for node in nodes.iter_mut() {
+            node.zone = node.site;
+            if own.contains(node.name) {
+                node.zone = u32::try_from(network.zones.len()).unwrap_or(u32::MAX);
+                let name = format!("{}/{}", sites[node.site as usize].name, node.name);
+                network.zones.push(Zone { name, site: node.site, measured: false });
+            }
+        }
+        let site_zones: BTreeMap<&str, u32> =
+            sites.iter().map(|site| (site.name, site.zone)).collect();
+        let node_zones: BTreeMap<&str, u32> = nodes
+            .iter()
+            .filter(|node| own.contains(node.name))
+            .map(|node| (node.name, node.zone))
+            .collect();
+        let zone = |kind: EndKind, name: &str| match kind {
+            EndKind::Site => site_zones.get(name).copied(),
+            EndKind::Node => node_zones.get(name).copied(),
+        };
+        let mut rows: Vec<LinkRow> = links
+            .iter()
+            .take(LINKS_MAX)
+            .filter_map(|link| link_row(link, &zone, troubles))
+            .collect();
+        // By name: the order in which Links are listed must not decide between equal ways.
+        rows.sort_by(|a, b| a.name.cmp(&b.name).then(a.a.cmp(&b.a)).then(a.b.cmp(&b.b)));
+        network.links = rows;
+        network.join();
+        network
+    }
+
+    fn join(&mut self) {
+        self.out = vec![Vec::new(); self.zones.len()];
+        self.back = vec![Vec::new(); self.zones.len()];
+        let mut uplink = vec![false; self.zones.len()];
+        for (index, link) in (0u32..).zip(&self.links) {
+            let (a, b) = (link.a as usize, link.b as usize);
+            self.zones[a].measured = true;
+            self.zones[b].measured = true;
+            for (node, site) in [(a, link.b), (b, link.a)] {
+                uplink[node] |= self.zones[node].site == site;
+            }
+            if link.down {
+                continue;
+            }
+            self.out[a].push((link.b, Some(index)));
+            self.back[b].push((link.a, Some(index)));
+            if !link.one_way {
+                self.out[b].push((link.a, Some(index)));
+                self.back[a].push((link.b, Some(index)));
+            }
+        }
+        for (index, zone) in (0u32..).zip(&self.zones) {
+            if zone.site == index || uplink[index as usize] {
+                continue;
+            }
+            for (from, to) in [(index, zone.site), (zone.site, index)] {
+                self.out[from as usize].push((to, None));
+                self.back[to as usize].push((from, None));
+            }
+        }
+    }
+
+    /// The shortest ways from one location to every other; `None` where there is none.
+    pub fn ways_from(&self, zone: u32) -> Ways {
+        self.ways(zone, Direction::From)
+    }
+
+    /// The shortest ways from every location to one; links may be one-way.
+    pub fn ways_to(&self, zone: u32) -> Ways {
+        self.ways(zone, Direction::To)
+    }
+
+    /// Links that end at a location.
+    pub fn links_at(&self, zone: u32) -> impl Iterator<Item = &LinkRow> {
+        let index = zone as usize;
+        let out = self.out.get(index).into_iter().flatten();
+        let back = self.back.get(index).into_iter().flatten();
+        let mut found: Vec<u32> = out.chain(back).filter_map(|(_, link)| *link).collect();
+        found.sort_unstable();
+        found.dedup();
+        found.into_iter().map(|link| &self.links[link as usize])
+    }
+
+    fn ways(&self, start: u32, direction: Direction) -> Ways {
+        let neighbours = match direction {
+            Direction::From => &self.out,
+            Direction::To => &self.back,
+        };
+        // Implied joints, delay, hops: compared in this order.
+        type Length = (u32, u64, u32);
+        let mut best: Vec<Option<(Length, Option<(u32, Option<u32>)>)>> =
+            vec![None; self.zones.len()];
+        let mut queue: BinaryHeap<Reverse<(Length, u32)>> = BinaryHeap::new();
+        let mut order: Vec<u32> = Vec::new();
+        best[start as usize] = Some(((0, 0, 0), None));
+        queue.push(Reverse(((0, 0, 0), start)));
+        while let Some(Reverse((length, zone))) = queue.pop() {
+            if best[zone as usize].is_none_or(|(known, _)| known != length) {
+                continue;
+            }
+            order.push(zone);
+            for (next, link) in &neighbours[zone as usize] {
+                let (joints, delay) = match link {
+                    Some(link) => (0, self.links[*link as usize].latency_us),
+                    None => (1, 0),
+                };
+                let further = (length.0 + joints, length.1.saturating_add(delay), length.2 + 1);
+                let known = &mut best[*next as usize];
+                if known.is_none_or(|(known, _)| further < known) {
+                    *known = Some((further, Some((zone, *link))));
+                    queue.push(Reverse((further, *next)));
+                }
+            }
+        }
+        self.assemble(
+            start,
+            direction,
+            &order,
+            &best.iter().map(|b| b.and_then(|b| b.1)).collect::<Vec<_>>(),
+        )
+    }
+
+    /// Turns predecessors into ways, nearest first, each as its predecessor's and one link more.
+    fn assemble(
+        &self,
+        start: u32,
+        direction: Direction,
+        order: &[u32],
+        before: &[Option<(u32, Option<u32>)>],
+    ) -> Ways {
+        let mut ways: Ways = vec![None; self.zones.len()];
+        for zone in order {
+            let mut way = match before[*zone as usize] {
+                None => Way::default(),
+                Some((previous, link)) => {
+                    let mut way = ways[previous as usize].clone().unwrap_or_default();
+                    if let Some(link) = link {
+                        let row = &self.links[link as usize];
+                        way.latency_us = way.latency_us.saturating_add(row.latency_us);
+                        way.jitter_us = way.jitter_us.saturating_add(row.jitter_us);
+                        way.bandwidth_bps = narrower(way.bandwidth_bps, row.bandwidth_bps);
+                        let mut links = way.links.into_vec();
+                        match direction {
+                            Direction::From => links.push(link),
+                            Direction::To => links.insert(0, link),
+                        }
+                        way.links = links.into();
+                    }
+                    way
+                }
+            };
+            way.assumed = false;
+            ways[*zone as usize] = Some(way);
+        }
+        let known = self.zones[start as usize].measured;
+        for (index, way) in ways.iter_mut().enumerate() {
+            if way.is_none() && !(known && self.zones[index].measured) {
+                *way = Some(Way { latency_us: UNMEASURED_US, assumed: true, ..Way::default() });
+            }
+        }
+        ways
+    }
+}
+
+fn narrower(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (Some(one), None) | (None, Some(one)) => Some(one),
+        (None, None) => None,
+    }
+}
+
+fn link_row(
+    link: &Link,
+    zone: &impl Fn(EndKind, &str) -> Option<u32>,
+    troubles: &mut Vec<Trouble>,
+) -> Option<LinkRow> {
+    let name = link.metadata.name.clone().unwrap_or_default();
+    let about = format!("link {name}");
+    let [first, second] = link.spec.ends.as_slice() else {
+        let says = format!("it has {} ends and not two, so it is left out", link.spec.ends.len());
+        troubles.push(Trouble::new(about, says));
+        return None;
+    };
+    let mut ends = [0; 2];
+    for (end, index) in [first, second].into_iter().zip(&mut ends) {
+        let Some(found) = zone(end.kind, &end.name) else {
+            let says = format!("{} {:?} does not exist, so it is left out", end.kind, end.name);
+            troubles.push(Trouble::new(about, says));
+            return None;
+        };
+        *index = found;
+    }
+    if ends[0] == ends[1] {
+        troubles.push(Trouble::new(about, "both ends are the same, so it is left out"));
+        return None;
+    }
+    let quality = link.quality();
+    let conditions = link.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    let down = condition::find(conditions, READY)
+        .is_some_and(|ready| ready.status == ConditionStatus::False);
+    Some(LinkRow {
+        name,
+        a: ends[0],
+        b: ends[1],
+        one_way: link.spec.one_way,
+        down,
+        latency_us: quality
+            .latency
+            .map_or(UNMEASURED_US, |delay| delay.micros().min(LATENCY_US_MAX)),
+        jitter_us: quality.jitter.map_or(0, |jitter| jitter.micros().min(LATENCY_US_MAX)),
+        bandwidth_bps: quality.bandwidth.map(|rate| rate.bps()),
+        failures: quality.failures.unwrap_or(0),
+        energy: quality.energy.filter(|energy| energy.is_finite() && *energy >= 0.0),
+    })
+}

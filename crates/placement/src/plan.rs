@@ -1,0 +1,322 @@
+//! The whole of it: what is wanted, what runs and the continuum become a [`Plan`] with a reason for
+//! every step. Called by the placement loop, `tombolo plan`, `match` and `what-if`. Start reading at
+//! [`plan()`].
+
+mod solve;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tombolo_model::App;
+use tombolo_model::app::{Placement, Unplaced};
+use tombolo_model::needs::Resources;
+
+use crate::ask;
+use crate::compile::{self, Compiled, Options, Origin};
+use crate::continuum::Continuum;
+use crate::explain;
+use crate::problem::{Choice, Invalid};
+use crate::reschedule;
+use crate::running::{Hold, Running};
+use crate::select::{Limits, Outcome as Found};
+use crate::trouble::Trouble;
+
+/// What follows from a look at the world. Carrying it out and planning again gives nothing to do.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// Apps that were looked at, by id. One that needs nothing and was not looked at is not here.
+    pub apps: Vec<AppPlan>,
+    /// Instances that run and are no longer wanted.
+    pub surplus: Vec<Surplus>,
+    /// The sum over all planned Apps, in hundredths of a point.
+    pub objective: i64,
+    /// No choice could have more.
+    pub bound: i64,
+    /// It was proven that nothing is better.
+    pub optimal: bool,
+    pub work: u64,
+    pub troubles: Vec<Trouble>,
+    /// What was assumed or cut, a sentence each.
+    pub notes: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct AppPlan {
+    /// `namespace/name`.
+    pub app: String,
+    /// Index into the Apps that were given.
+    pub index: usize,
+    pub outcome: Outcome,
+    /// By component and replica. When the App is `Kept`, those that run.
+    pub instances: Vec<InstancePlan>,
+    /// What has no place, and why.
+    pub unplaced: Vec<Unplaced>,
+}
+
+/// What becomes of an App.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Every instance has a place.
+    Placed,
+    /// What is wanted has no place; what runs stays as it is.
+    Kept,
+    /// It has no place, and nothing of it runs.
+    Unplaced,
+    /// It contradicts itself; the troubles say how.
+    Refused,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct InstancePlan {
+    pub step: Step,
+    /// Where, by which engine, and why.
+    pub placement: Placement,
+    /// Which of the component's ways to run it.
+    pub run: usize,
+    /// What the instance gets of the node.
+    pub resources: Resources,
+}
+
+/// What is to be done about an instance.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// It runs nowhere yet.
+    Start,
+    /// It is where it should be.
+    Stay,
+    Move {
+        from: String,
+        why: Why,
+    },
+    /// It should leave, and stays until others of its component are up again.
+    Wait,
+}
+
+/// Why an instance moves.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Why {
+    /// It may not stay, for these reasons.
+    Must(Vec<String>),
+    /// The new place is better by so many points, what moving costs taken off.
+    Gains(f64),
+    /// The place is no better in itself, but others gain by it.
+    Yields,
+}
+
+/// An instance that runs and is no longer wanted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Surplus {
+    pub running: Running,
+    pub why: &'static str,
+}
+
+/// Plans. `running` is all that was given a place before, also by Apps that are gone.
+///
+/// The order of the input does not matter. Nothing is made worse: an App that cannot be placed as it
+/// is wanted keeps what it has, and no instance moves that would not gain by it or have to.
+pub fn plan(
+    continuum: &Continuum<'_>,
+    apps: &[App],
+    running: &[Running],
+    options: &Options,
+    limits: &Limits<'_>,
+) -> Result<Plan, Invalid> {
+    let mut frozen: BTreeSet<usize> = BTreeSet::new();
+    loop {
+        let mut compiled = compile::compile_without(continuum, apps, running, options, &frozen);
+        let solved = solve::solve(&mut compiled, limits)?;
+        let torn: Vec<usize> = compiled
+            .scoped
+            .planned
+            .iter()
+            .zip(&solved.parts)
+            .filter(|(app, found)| **found != Found::Placed && runs(&compiled, **app))
+            .map(|(app, _)| *app)
+            .collect();
+        // What runs and cannot be placed anew stays, and takes its room: the others look again. Each
+        // round freezes one App more, so this ends.
+        if torn.is_empty() {
+            return Ok(assemble(&compiled, &solved, &frozen, options, limits));
+        }
+        frozen.extend(torn);
+    }
+}
+
+fn runs(compiled: &Compiled<'_, '_>, app: usize) -> bool {
+    compiled.roster.of_app(&compiled.ids[app]).any(|running| running.hold == Hold::Held)
+}
+
+fn assemble(
+    compiled: &Compiled<'_, '_>,
+    solved: &solve::Solved,
+    frozen: &BTreeSet<usize>,
+    options: &Options,
+    limits: &Limits<'_>,
+) -> Plan {
+    let mut plan = Plan {
+        objective: solved.objective,
+        bound: solved.bound,
+        optimal: solved.optimal,
+        work: solved.work,
+        troubles: compiled.troubles.clone(),
+        notes: compiled.notes.clone(),
+        surplus: surplus(compiled),
+        ..Plan::default()
+    };
+    let mut reasons = explain::Reasons::new(compiled, &solved.chosen);
+    for (part, app) in compiled.scoped.planned.iter().enumerate() {
+        plan.apps.push(match solved.parts[part] {
+            Found::Placed => AppPlan {
+                app: compiled.ids[*app].clone(),
+                index: *app,
+                outcome: Outcome::Placed,
+                instances: instances(compiled, part, solved, &mut reasons),
+                unplaced: Vec::new(),
+            },
+            Found::Infeasible | Found::NotFound => {
+                let unplaced = explain::unplaced(compiled, &solved.chosen, *app, options, limits);
+                lacking(compiled, *app, Outcome::Unplaced, unplaced)
+            }
+        });
+    }
+    for app in frozen {
+        let unplaced = explain::unplaced(compiled, &solved.chosen, *app, options, limits);
+        plan.apps.push(lacking(compiled, *app, Outcome::Kept, unplaced));
+    }
+    for (app, id) in compiled.ids.iter().enumerate() {
+        let about = format!("app {id}");
+        if compiled.troubles.iter().any(|trouble| trouble.about == about) {
+            plan.apps.push(lacking(compiled, app, Outcome::Refused, Vec::new()));
+        }
+    }
+    plan.apps.sort_by(|a, b| a.app.cmp(&b.app).then(a.index.cmp(&b.index)));
+    plan
+}
+
+fn lacking(
+    compiled: &Compiled<'_, '_>,
+    app: usize,
+    outcome: Outcome,
+    unplaced: Vec<Unplaced>,
+) -> AppPlan {
+    let held =
+        compiled.roster.of_app(&compiled.ids[app]).filter(|running| running.hold == Hold::Held);
+    let instances = held.filter_map(|running| {
+        let component =
+            compiled.apps[app].spec.components.iter().find(|c| c.name == running.component)?;
+        let node = compiled.continuum.node_index(&running.node)?;
+        let ask = ask::Ask::new(component, ask::Slot::Alike);
+        Some(InstancePlan {
+            step: Step::Stay,
+            placement: Placement {
+                component: running.component.clone(),
+                replica: running.replica,
+                site: compiled.continuum.site_of(node).name.to_owned(),
+                node: Some(running.node.clone()),
+                engine: Some(running.engine),
+                ..Placement::default()
+            },
+            run: ask.run_on(running.engine).unwrap_or(0),
+            resources: running.resources.clone().unwrap_or_else(|| resources(&ask)),
+        })
+    });
+    AppPlan {
+        app: compiled.ids[app].clone(),
+        index: app,
+        outcome,
+        instances: instances.collect(),
+        unplaced,
+    }
+}
+
+fn instances(
+    compiled: &Compiled<'_, '_>,
+    part: usize,
+    solved: &solve::Solved,
+    reasons: &mut explain::Reasons<'_, '_, '_>,
+) -> Vec<InstancePlan> {
+    let mut instances = Vec::new();
+    for item in &compiled.problem.parts[part].items {
+        let Origin::Wanted { app, component, replica, ask } = compiled.origins[*item as usize]
+        else {
+            continue;
+        };
+        let Some(choice) = solved.chosen[*item as usize] else { continue };
+        let node = compiled.nodes[choice.node as usize];
+        let row = compiled.continuum.node(node);
+        let ask = &compiled.asks[ask];
+        let step = step(compiled, *item, choice, solved, (app, component, replica));
+        instances.push(InstancePlan {
+            placement: Placement {
+                component: ask.component.name.clone(),
+                replica,
+                site: compiled.continuum.site_of(node).name.to_owned(),
+                node: Some(row.name.to_owned()),
+                engine: Some(row.engine),
+                decision: Some(reasons.decision(*item, choice, &step)),
+                ..Placement::default()
+            },
+            step,
+            run: ask.run_on(row.engine).unwrap_or(0),
+            resources: resources(ask),
+        });
+    }
+    instances
+}
+
+fn step(
+    compiled: &Compiled<'_, '_>,
+    item: u32,
+    choice: Choice,
+    solved: &solve::Solved,
+    (app, component, replica): (usize, usize, u32),
+) -> Step {
+    let Some(at) = compiled.runs_on(app, component, replica) else { return Step::Start };
+    if solved.waiting.contains(&item) {
+        return Step::Wait;
+    }
+    if compiled.nodes[choice.node as usize] == at {
+        return Step::Stay;
+    }
+    let why = match explain::eviction(compiled, item, at) {
+        must if !must.is_empty() => Why::Must(must),
+        _ => {
+            let gain = reschedule::gain(compiled, item, choice);
+            #[expect(clippy::cast_precision_loss, reason = "points for people")]
+            let points = gain as f64 / 100.0;
+            if gain > 0 { Why::Gains(points) } else { Why::Yields }
+        }
+    };
+    Step::Move { from: compiled.continuum.node(at).name.to_owned(), why }
+}
+
+fn resources(ask: &ask::Ask<'_>) -> Resources {
+    let needs = ask.needs;
+    Resources {
+        cpu: needs.cpu,
+        memory: needs.memory,
+        storage: needs.storage,
+        gpu: needs.gpu,
+        devices: needs.devices.iter().map(|name| (name.clone(), 1)).collect(),
+    }
+}
+
+fn surplus(compiled: &Compiled<'_, '_>) -> Vec<Surplus> {
+    let apps: BTreeMap<&str, &App> =
+        compiled.ids.iter().map(String::as_str).zip(compiled.apps).collect();
+    let judge = |running: &Running| -> Option<&'static str> {
+        let Some(app) = apps.get(running.app.as_str()) else { return Some("its App is gone") };
+        if app.metadata.deletion_timestamp.is_some() {
+            return Some("its App is being deleted");
+        }
+        if app.spec.stopped {
+            return Some("its App is stopped");
+        }
+        let component = app.spec.components.iter().find(|c| c.name == running.component);
+        let Some(component) = component else { return Some("its component is gone") };
+        let wanted = ask::instances(component);
+        (running.replica as usize >= wanted).then_some("fewer instances are wanted")
+    };
+    let surplus =
+        |running: &Running| Some(Surplus { why: judge(running)?, running: running.clone() });
+    compiled.roster.iter().filter_map(surplus).collect()
+}

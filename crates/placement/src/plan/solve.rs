@@ -1,0 +1,109 @@
+//! Runs the search, keeps to the disruption budgets, and makes sure that nothing got worse.
+
+use crate::bits::Bits;
+use crate::compile::{Compiled, Kind, Origin, index};
+use crate::problem::{Candidate, Choice, Class, Invalid};
+use crate::reschedule;
+use crate::select::{Limits, Outcome, Selection, select};
+
+/// What was found, after all rules about moving.
+#[derive(Clone, Debug)]
+pub(super) struct Solved {
+    pub chosen: Vec<Option<Choice>>,
+    pub parts: Vec<Outcome>,
+    pub objective: i64,
+    pub bound: i64,
+    pub optimal: bool,
+    pub work: u64,
+    /// Items that stay for now because too many of their component would be down.
+    pub waiting: Vec<u32>,
+}
+
+pub(super) fn solve(
+    compiled: &mut Compiled<'_, '_>,
+    limits: &Limits<'_>,
+) -> Result<Solved, Invalid> {
+    let first = select(&compiled.problem, limits)?;
+    let first = not_worse(compiled, first);
+    let waiting = reschedule::over_budget(compiled, &first.chosen);
+    if waiting.is_empty() {
+        return Ok(solved(first, Vec::new()));
+    }
+    let before: Vec<u32> =
+        waiting.iter().map(|item| compiled.problem.items[*item as usize].class).collect();
+    for item in &waiting {
+        pin(compiled, *item);
+    }
+    let second = select(&compiled.problem, limits)?;
+    let placed =
+        |selection: &Selection| selection.parts.iter().filter(|p| **p == Outcome::Placed).count();
+    if placed(&second) >= placed(&first) {
+        return Ok(solved(second, waiting));
+    }
+    // Going one after the other is impossible (two that swap places): all at once, then.
+    for (item, class) in waiting.iter().zip(before) {
+        compiled.problem.items[*item as usize].class = class;
+    }
+    compiled
+        .notes
+        .push("more instances move at once than wished, there is no other way".to_owned());
+    Ok(solved(first, Vec::new()))
+}
+
+fn solved(selection: Selection, waiting: Vec<u32>) -> Solved {
+    Solved {
+        chosen: selection.chosen,
+        parts: selection.parts,
+        objective: selection.objective,
+        bound: selection.bound,
+        optimal: selection.optimal,
+        work: selection.work,
+        waiting,
+    }
+}
+
+/// If all that is wanted runs already, and the search found nothing better, all stays.
+fn not_worse(compiled: &Compiled<'_, '_>, found: Selection) -> Selection {
+    let problem = &compiled.problem;
+    let stay: Option<Vec<Option<Choice>>> = (0u32..)
+        .zip(&problem.items)
+        .map(|(number, item)| {
+            let node = match compiled.origins[number as usize] {
+                Origin::Wanted { .. } => item.current?,
+                Origin::Anchor { .. } => {
+                    problem.classes[item.class as usize].candidates.first()?.node
+                }
+            };
+            Some(Some(Choice { node, engine: reschedule::engine_at(compiled, node) }))
+        })
+        .collect();
+    let Some(stay) = stay.filter(|stay| *stay != found.chosen) else { return found };
+    match problem.check(&stay) {
+        Ok(objective) if objective >= found.objective => {
+            let parts = vec![Outcome::Placed; problem.parts.len()];
+            Selection { chosen: stay, objective, parts, ..found }
+        }
+        Ok(_) | Err(_) => found,
+    }
+}
+
+/// Leaves an item no choice but to stay where it runs.
+fn pin(compiled: &mut Compiled<'_, '_>, item: u32) {
+    let Some(node) = compiled.problem.items[item as usize].current else { return };
+    let class = index(compiled.problem.classes.len());
+    let engine = reschedule::engine_at(compiled, node);
+    let value = compiled.problem.value(item, Choice { node, engine });
+    let adjust: i64 = {
+        let adjust = compiled.problem.items[item as usize].adjust.iter();
+        adjust.filter(|(on, _)| *on == node).map(|(_, delta)| i64::from(*delta)).sum()
+    };
+    let own = value.map_or(0, |value| value - adjust);
+    let value = i32::try_from(own).unwrap_or(0);
+    compiled.problem.classes.push(Class { candidates: vec![Candidate { node, engine, value }] });
+    let mut admitted = Bits::none(compiled.continuum.nodes.len());
+    admitted.insert(compiled.nodes[node as usize]);
+    compiled.kinds.push(Kind { wish: None, admitted });
+    let item = &mut compiled.problem.items[item as usize];
+    item.class = class;
+    item.barred.clear();
+}

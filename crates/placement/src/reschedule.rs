@@ -1,0 +1,162 @@
+//! Moving and staying: what it costs to leave, what a violation weighs, how many may be down at
+//! once. The rules are in `docs/placement.md`. [`weigh`] is called by [`crate::compile`], the rest by
+//! [`crate::plan()`].
+
+use std::collections::BTreeMap;
+
+use tombolo_model::component::Component;
+
+use crate::ask;
+use crate::compile::{Compiled, Options, Origin};
+use crate::problem::Choice;
+use crate::running::{Strike, Verdict};
+
+/// Every move must gain more than this, in hundredths of a point of score: small differences come
+/// and go with every measurement.
+pub const HYSTERESIS: i32 = 300;
+/// State has to be carried over, and nobody is served meanwhile.
+const STATE: i32 = 2_000;
+/// The only instance is away for a moment.
+const INTERRUPTION: i32 = 200;
+/// At most, for data that has to be read again.
+const DATA: f64 = 2_000.0;
+
+/// For so long an excluded pair stays excluded.
+pub const EXCLUDED_SECONDS: u64 = 600;
+/// After this time a penalty is half of what it was.
+pub const HALF_LIFE_SECONDS: u64 = 600;
+/// What a fresh violation weighs.
+const PENALTY: f64 = 5_000.0;
+
+/// What a violation weighs now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Penalty {
+    Barred,
+    Points(i32),
+    Forgotten,
+}
+
+impl Penalty {
+    pub(crate) fn counts(self) -> bool {
+        match self {
+            Penalty::Barred | Penalty::Points(_) => true,
+            Penalty::Forgotten => false,
+        }
+    }
+}
+
+/// Half of it is gone after each half-life, and all of it when it is less than what any move costs.
+pub(crate) fn penalty(strike: &Strike, now: u64) -> Penalty {
+    // A violation from the future is a clock that was set back: it counts as fresh.
+    let age = now.saturating_sub(strike.at);
+    let age = match strike.verdict {
+        Verdict::Exclude if age < EXCLUDED_SECONDS => return Penalty::Barred,
+        Verdict::Exclude => age - EXCLUDED_SECONDS,
+        Verdict::Penalise => age,
+    };
+    #[expect(clippy::cast_precision_loss, reason = "seconds for a decay")]
+    let half_lives = age as f64 / HALF_LIFE_SECONDS as f64;
+    #[expect(clippy::cast_possible_truncation, reason = "at most PENALTY")]
+    let points = (PENALTY * (-half_lives).exp2()).round() as i32;
+    if points < HYSTERESIS { Penalty::Forgotten } else { Penalty::Points(points) }
+}
+
+/// What it costs to move one instance away, in hundredths of a point.
+pub(crate) fn moving_cost(component: &Component) -> i32 {
+    let mut cost = HYSTERESIS;
+    if component.stateful {
+        cost += STATE;
+    }
+    if ask::instances(component) == 1 {
+        cost += INTERRUPTION;
+    }
+    let gravity = crate::score::gravity(component);
+    #[expect(clippy::cast_possible_truncation, reason = "at most DATA")]
+    let data = (DATA * gravity).round() as i32;
+    cost + data
+}
+
+/// Puts what runs now and what was violated into the items.
+pub(crate) fn weigh(compiled: &mut Compiled<'_, '_>, options: &Options) {
+    let mut strikes: BTreeMap<(&str, &str), Vec<&Strike>> = BTreeMap::new();
+    for strike in &options.strikes {
+        strikes.entry((&strike.app, &strike.component)).or_default().push(strike);
+    }
+    for item in 0..compiled.origins.len() {
+        let Origin::Wanted { app, component, replica, .. } = compiled.origins[item] else {
+            continue;
+        };
+        let part = &compiled.apps[app].spec.components[component];
+        let mut barred = Vec::new();
+        let mut adjust = Vec::new();
+        let current =
+            compiled.runs_on(app, component, replica).and_then(|node| compiled.at[node as usize]);
+        if let Some(node) = current {
+            adjust.push((node, moving_cost(part)));
+        }
+        for strike in
+            strikes.get(&(compiled.ids[app].as_str(), part.name.as_str())).into_iter().flatten()
+        {
+            let node = compiled.continuum.node_index(&strike.node);
+            let Some(node) = node.and_then(|node| compiled.at[node as usize]) else { continue };
+            match penalty(strike, options.now) {
+                Penalty::Barred if !barred.contains(&node) => barred.push(node),
+                Penalty::Barred | Penalty::Forgotten => (),
+                Penalty::Points(points) => adjust.push((node, -points)),
+            }
+        }
+        let item = &mut compiled.problem.items[item];
+        item.current = current;
+        item.barred = barred;
+        item.adjust = adjust;
+    }
+}
+
+/// Items that want to move but must wait, because too many of their component would be down at
+/// once. Those that gain most go first.
+pub(crate) fn over_budget(compiled: &Compiled<'_, '_>, chosen: &[Option<Choice>]) -> Vec<u32> {
+    let mut moves: BTreeMap<(usize, usize), Vec<(i64, u32)>> = BTreeMap::new();
+    for (item, choice) in (0u32..).zip(chosen) {
+        let Origin::Wanted { app, component, replica, .. } = compiled.origins[item as usize] else {
+            continue;
+        };
+        let (Some(choice), Some(at)) = (choice, compiled.runs_on(app, component, replica)) else {
+            continue;
+        };
+        if compiled.nodes[choice.node as usize] == at {
+            continue;
+        }
+        let gain = gain(compiled, item, *choice);
+        moves.entry((app, component)).or_default().push((gain, item));
+    }
+    let mut waiting = Vec::new();
+    for ((app, component), mut wanting) in moves {
+        let part = &compiled.apps[app].spec.components[component];
+        // Nobody could ever move if none may be down.
+        let budget = part.unavailable_max.unwrap_or(1).max(1) as usize;
+        wanting.sort_by_key(|(gain, item)| (std::cmp::Reverse(*gain), *item));
+        waiting.extend(wanting.into_iter().skip(budget).map(|(_, item)| item));
+    }
+    waiting.sort_unstable();
+    waiting
+}
+
+/// By how much the new place is better than the present one; most of all when it must leave.
+pub(crate) fn gain(compiled: &Compiled<'_, '_>, item: u32, choice: Choice) -> i64 {
+    let problem = &compiled.problem;
+    let current = problem.items[item as usize].current;
+    let stay = current
+        .and_then(|node| problem.value(item, Choice { node, engine: engine_at(compiled, node) }));
+    let go = problem.value(item, choice).unwrap_or(0);
+    match stay {
+        Some(stay) => go - stay,
+        None => i64::MAX / 2,
+    }
+}
+
+/// The engine that a node of the problem is run by.
+pub(crate) fn engine_at(compiled: &Compiled<'_, '_>, node: u32) -> u8 {
+    let row = compiled.continuum.node(compiled.nodes[node as usize]);
+    let position = tombolo_model::Engine::ALL.iter().position(|engine| *engine == row.engine);
+    u8::try_from(position.unwrap_or(0)).unwrap_or(0)
+}
