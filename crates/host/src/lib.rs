@@ -5,9 +5,11 @@
 //! called over the network. Each module has functions that turn text into values, and a thin one
 //! that reads the text. Start with [`characterise`], then [`security::TABLES`].
 
+pub mod accordion;
 mod clean;
 pub mod devices;
 pub mod disks;
+pub mod doctor;
 pub mod engines;
 pub mod gpus;
 pub mod load;
@@ -22,6 +24,7 @@ pub mod system;
 pub mod uuid;
 pub mod virtualization;
 
+pub use doctor::Doctor;
 pub use load::{Load, Sampler};
 pub use machine::{Ask, Machine, characterise};
 pub use root::{Entry, EntryKind, Root, Seen};
