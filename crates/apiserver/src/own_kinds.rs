@@ -8,8 +8,9 @@ use crate::kinds::Kind;
 
 /// The definitions that this release brings along.
 pub(crate) fn definitions() -> Vec<Value> {
-    let values = tombolo_model::crds().into_iter().map(serde_json::to_value);
-    values.collect::<Result<_, _>>().expect("a definition is plain JSON")
+    let own = tombolo_model::crds().into_iter().map(serde_json::to_value);
+    let own: Vec<Value> = own.collect::<Result<_, _>>().expect("a definition is plain JSON");
+    own.into_iter().chain(tombolo_descriptor::foreign::definitions()).collect()
 }
 
 pub(crate) fn is_own(kind: &Kind) -> bool {

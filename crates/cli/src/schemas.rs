@@ -34,11 +34,8 @@ pub(crate) fn compiled_in(resource: &Resource) -> Option<Value> {
 
 /// The definitions as plain values, in the order in which people meet the kinds.
 pub(crate) fn definitions() -> Result<Vec<Value>, Failure> {
-    tombolo_model::crds()
-        .iter()
-        .map(serde_json::to_value)
-        .collect::<Result<_, _>>()
-        .map_err(|error| Failure::failed(format!("cannot write the definitions: {error}")))
+    let own = tombolo_model::crds().iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>();
+    own.map_err(|error| Failure::failed(format!("cannot write the definitions: {error}")))
 }
 
 #[cfg(test)]

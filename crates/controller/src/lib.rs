@@ -7,4 +7,31 @@
 //! is not here yet, so do not start two.
 
 pub mod clock;
+mod event;
+pub mod foreign;
 pub mod leases;
+mod mirror;
+
+use std::future::Future;
+
+use kube::Client;
+use tokio::task::JoinSet;
+
+use clock::Clock;
+
+/// Runs every loop until `shutdown` is ready. Each has a task of its own, so that a long decision
+/// of one holds up no other, and a client under its own name.
+pub async fn run<S>(client: impl Fn(&'static str) -> Client, shutdown: impl Fn() -> S)
+where
+    S: Future<Output = ()> + Send + 'static,
+{
+    let clock = Clock::start();
+    let mut loops = JoinSet::new();
+    loops.spawn(leases::run(client("leases"), clock, shutdown()));
+    loops.spawn(foreign::run(client("foreign"), clock, shutdown()));
+    while let Some(ended) = loops.join_next().await {
+        if let Err(error) = ended {
+            tracing::error!(%error, "a loop has ended; restart the server to bring it back");
+        }
+    }
+}

@@ -32,6 +32,7 @@ const TIERS: &[(&str, u8)] = &[
 
 /// Who may know a crate of its own tier.
 const SIDEWAYS: &[(&str, &str)] = &[
+    ("tombolo-plan", "tombolo-descriptor"),
     ("tombolo-apiserver", "tombolo-store"),
     ("tombolo-apiserver", "tombolo-identity"),
     ("tombolo-cli", "tombolo-controller"),

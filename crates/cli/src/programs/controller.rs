@@ -1,8 +1,6 @@
 //! `tombolo controller`: the control plane without an agent for this machine, or the loops alone.
 
 use clap::Args;
-use tombolo_controller::clock::Clock;
-use tombolo_controller::leases;
 
 use super::up::{self, UpArgs};
 use crate::args::Globals;
@@ -36,7 +34,7 @@ async fn run_loops(globals: &Globals) -> Result<(), Failure> {
     connection.get("/apis/tombolo.dev/v1alpha1/nodes?limit=1").await?;
     let stop = up::stop_signal().map_err(|error| Failure::failed(format!("{error:#}")))?;
     output::note(&format!("the loops run against {}; Ctrl-C stops them", connection.server));
-    leases::run(connection.client(), Clock::start(), up::stopped(stop)).await;
+    tombolo_controller::run(|_| connection.client(), || up::stopped(stop.clone())).await;
     output::note("stopped");
     Ok(())
 }

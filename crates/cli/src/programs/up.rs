@@ -12,8 +12,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tombolo_apiserver::serve::{self, Limits};
 use tombolo_apiserver::{Api, garbage};
-use tombolo_controller::clock::{Clock, time_of_day};
-use tombolo_controller::leases;
+use tombolo_controller::clock::time_of_day;
 use tombolo_identity::home::{self, Home};
 use tombolo_identity::{Subject, tls};
 use tombolo_store::{Options, Store};
@@ -73,9 +72,11 @@ async fn serve(args: &UpArgs, data: &Path) -> anyhow::Result<()> {
         .map_err(|failure| anyhow::anyhow!("cannot prepare the API: {}", failure.message))?;
 
     tokio::spawn(garbage::run(api.clone()));
-    let client = api.client(Subject::system("leases"));
-    let until_stop = stopped(stop.clone());
-    tokio::spawn(async move { leases::run(client, Clock::start(), until_stop).await });
+    let (clients, until_stop) = (api.clone(), stop.clone());
+    tokio::spawn(async move {
+        let client = |name| clients.client(Subject::system(name));
+        tombolo_controller::run(client, || stopped(until_stop.clone())).await;
+    });
 
     // Scripts that let the system choose the port find it here.
     std::fs::write(data.join("address"), format!("{address}\n"))

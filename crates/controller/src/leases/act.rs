@@ -1,24 +1,22 @@
 //! What the loop does: one write of a status and one Event, for each action.
 
-use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
-use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use tombolo_plan::leases::Action;
 
 use crate::clock;
+use crate::event::{self, News, Tone};
 
 use super::Error;
 use super::look::{Origin, resource};
 
 /// Who we are in managedFields and Events.
 const FIELD_MANAGER: &str = "tombolo-leases";
-
-/// Sites and Nodes have no namespace, so their Events are where Kubernetes puts such: here.
-const EVENT_NAMESPACE: &str = "default";
 
 /// A person reads this much; more may be a hostile holder name.
 const MESSAGE_LENGTH_MAX: usize = 512;
@@ -69,30 +67,22 @@ async fn write_event(
     now: Timestamp,
 ) -> Result<(), kube::Error> {
     let resource = resource(action.subject.kind);
-    let event = Event {
-        metadata: ObjectMeta {
-            generate_name: Some(format!("{}.", action.subject.name)),
-            ..ObjectMeta::default()
-        },
-        involved_object: ObjectReference {
-            api_version: Some(resource.api_version),
-            kind: Some(resource.kind),
-            name: Some(action.subject.name.clone()),
-            uid: Some(origin.uid.clone()),
-            resource_version: Some(origin.resource_version.clone()),
-            ..ObjectReference::default()
-        },
-        type_: Some(if action.why.ready() { "Normal" } else { "Warning" }.to_owned()),
-        reason: Some(action.event_reason().to_owned()),
-        message: Some(message(action)),
-        source: Some(EventSource { component: Some(FIELD_MANAGER.to_owned()), host: None }),
-        first_timestamp: Some(Time(now)),
-        last_timestamp: Some(Time(now)),
-        count: Some(1),
-        ..Event::default()
+    let about = ObjectReference {
+        api_version: Some(resource.api_version),
+        kind: Some(resource.kind),
+        name: Some(action.subject.name.clone()),
+        uid: Some(origin.uid.clone()),
+        resource_version: Some(origin.resource_version.clone()),
+        ..ObjectReference::default()
     };
-    let api: Api<Event> = Api::namespaced(client.clone(), EVENT_NAMESPACE);
-    api.create(&PostParams::default(), &event).await.map(drop)
+    let news = News {
+        component: FIELD_MANAGER,
+        about,
+        tone: if action.why.ready() { Tone::Normal } else { Tone::Warning },
+        reason: action.event_reason(),
+        message: message(action),
+    };
+    event::write(client, news, now).await
 }
 
 fn message(action: &Action) -> String {

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use futures::stream::{BoxStream, SelectAll, StreamExt};
 use k8s_openapi::api::coordination::v1 as coordination;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams};
-use kube::runtime::WatchStreamExt;
-use kube::runtime::reflector::store::{Store, Writer};
-use kube::runtime::watcher::{self, watcher};
+use kube::runtime::reflector::store::Store;
+use kube::runtime::watcher;
 use kube::{Client, ResourceExt};
 use serde_json::Value;
 
 use tombolo_model::keys::{SYSTEM_NAMESPACE, node_lease, site_lease};
 use tombolo_plan::leases::{Holder, Kind, Lease, Member, Observed, Subject};
+
+use crate::mirror::{Progress, mirror};
 
 use super::Error;
 
@@ -61,11 +62,6 @@ enum Seeing {
 pub(super) struct Change {
     watched: Watched,
     event: Result<Progress, watcher::Error>,
-}
-
-enum Progress {
-    Listing,
-    Changed,
 }
 
 impl World {
@@ -148,33 +144,6 @@ fn lease_name(subject: &Subject) -> String {
         Kind::Site => site_lease(&subject.name),
         Kind::Node => node_lease(&subject.name),
     }
-}
-
-fn mirror<K>(
-    api: Api<K>,
-    dynamic_type: K::DynamicType,
-) -> (Store<K>, impl futures::Stream<Item = Result<Progress, watcher::Error>>)
-where
-    K: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + Sync,
-    K: 'static,
-    K::DynamicType: Eq + std::hash::Hash + Clone + Send + Sync,
-{
-    let writer = Writer::new(dynamic_type);
-    let store = writer.as_reader();
-    let events = watcher(api, watcher::Config::default())
-        .default_backoff()
-        // Half the size of an object, and nobody here reads it.
-        .modify(|object| object.managed_fields_mut().clear())
-        .reflect(writer);
-    let progress = events.map(|event| {
-        event.map(|event| match event {
-            watcher::Event::Init | watcher::Event::InitApply(_) => Progress::Listing,
-            watcher::Event::InitDone | watcher::Event::Apply(_) | watcher::Event::Delete(_) => {
-                Progress::Changed
-            }
-        })
-    });
-    (store, progress)
 }
 
 fn read_origin(object: &DynamicObject) -> Origin {

@@ -1,0 +1,276 @@
+//! Kinds of other projects: for every CodecoApp and LowLevelOrchestration there is an App of the
+//! same meaning, and their status says in their own words how it fares. Called by
+//! `tombolo_controller::foreign`; start reading at [`plan`].
+
+use std::fmt;
+
+use serde_json::{Value, json};
+use tombolo_descriptor::foreign::{self, Usage, charity, codeco};
+use tombolo_descriptor::{Colour, Format, NoFiles, Reading, Source, render};
+use tombolo_model::{App, Assignment, Node, Site};
+
+/// An error message that is longer than this is cut: it goes into a status.
+const REFUSAL_CHARS_MAX: usize = 4096;
+/// Notes that an Event names one by one; more are counted.
+const NOTES_TOLD_MAX: usize = 5;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    CodecoApp,
+    LowLevelOrchestration,
+}
+
+/// Everything that is looked at.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    pub objects: Vec<Foreign>,
+    pub apps: Vec<App>,
+    pub assignments: Vec<Assignment>,
+    pub nodes: Vec<Node>,
+    pub sites: Vec<Site>,
+}
+
+/// An object of another project's kind.
+#[derive(Clone, Debug)]
+pub struct Foreign {
+    pub kind: Kind,
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+    /// The whole of it.
+    pub object: Value,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Action {
+    /// Index of the object in [`Observed::objects`].
+    pub object: usize,
+    pub verb: Verb,
+    pub why: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verb {
+    /// Write these objects, in this order, in the namespace of the foreign one and owned by it.
+    Write(Vec<Value>),
+    Delete {
+        app: String,
+        uid: String,
+    },
+    Status(Value),
+}
+
+/// Decides what to write. Carrying it out and planning again gives nothing.
+pub fn plan(observed: &Observed) -> Vec<Action> {
+    let mut actions = Vec::new();
+    for (index, foreign) in observed.objects.iter().enumerate() {
+        if foreign.object["metadata"]["deletionTimestamp"].is_string() {
+            // Its Apps go with it, because it owns them.
+            continue;
+        }
+        let decided = decide(foreign, observed);
+        let action = |(verb, why)| Action { object: index, verb, why };
+        actions.extend(decided.into_iter().map(action));
+    }
+    actions
+}
+
+fn decide(foreign: &Foreign, observed: &Observed) -> Vec<(Verb, String)> {
+    let text = read_again(&foreign.object).to_string();
+    let source = Source { name: &foreign.name, text: &text };
+    let reading = tombolo_descriptor::read(source, Some(foreign.kind.format()), &NoFiles);
+    if reading.has_errors() {
+        let why = render(source, &reading.diagnostics, Colour::Never);
+        return status(foreign, foreign.refused(&first_lines(&reading, &why)))
+            .into_iter()
+            .collect();
+    }
+    let wanted: Vec<App> = reading.apps.iter().map(|app| foreign.own(app)).collect();
+    let there = |app: &App| {
+        observed.apps.iter().find(|found| {
+            found.metadata.name == app.metadata.name
+                && found.metadata.namespace.as_deref() == Some(foreign.namespace.as_str())
+        })
+    };
+    if let Some(stranger) = wanted.iter().filter_map(there).find(|app| !foreign.owns(app)) {
+        let name = stranger.metadata.name.as_deref().unwrap_or_default();
+        let why = format!("there is an App {name:?} already that was not made from this");
+        return status(foreign, foreign.refused(&why)).into_iter().collect();
+    }
+    let mut decided = Vec::new();
+    let is_stale = |app: &&App| there(app).is_none_or(|found| found.spec != app.spec);
+    let stale: Vec<&App> = wanted.iter().filter(is_stale).collect();
+    if !stale.is_empty() {
+        let others = reading.others.iter().map(|other| foreign.own_object(other));
+        let apps = stale.iter().filter_map(|app| serde_json::to_value(app).ok());
+        decided.push((Verb::Write(others.chain(apps).collect()), notes(&reading)));
+    }
+    let is_wanted = |app: &App| wanted.iter().any(|w| w.metadata.name == app.metadata.name);
+    for app in observed.apps.iter().filter(|app| foreign.owns(app) && !is_wanted(app)) {
+        let (name, uid) = (app.metadata.name.clone(), app.metadata.uid.clone());
+        let verb = Verb::Delete { app: name.unwrap_or_default(), uid: uid.unwrap_or_default() };
+        decided.push((verb, format!("{} no longer names it", foreign.kind.as_str())));
+    }
+    // Of an App that is only being written there is nothing to say yet.
+    if stale.is_empty() {
+        let apps: Vec<App> = wanted.iter().filter_map(there).cloned().collect();
+        decided.extend(status(foreign, foreign.status(&apps, observed)));
+    }
+    decided
+}
+
+/// The object without what the server and this loop wrote into it.
+fn read_again(object: &Value) -> Value {
+    let metadata = &object["metadata"];
+    let mut kept = serde_json::Map::new();
+    for key in ["name", "namespace", "labels", "annotations"] {
+        if !metadata[key].is_null() {
+            kept.insert(key.to_owned(), metadata[key].clone());
+        }
+    }
+    json!({
+        "apiVersion": object["apiVersion"], "kind": object["kind"],
+        "metadata": kept, "spec": object["spec"],
+    })
+}
+
+fn status(foreign: &Foreign, status: Value) -> Option<(Verb, String)> {
+    let changed = foreign.object["status"] != status;
+    changed.then(|| (Verb::Status(status), "what it says is old".to_owned()))
+}
+
+/// The file and line of a text that nobody has seen help nobody: the messages alone.
+fn first_lines(reading: &Reading, rendered: &str) -> String {
+    let messages: Vec<String> = reading
+        .diagnostics
+        .iter()
+        .filter(|found| found.severity == tombolo_descriptor::Severity::Error)
+        .map(|found| match found.path.is_empty() {
+            true => found.message.clone(),
+            false => format!("{}: {}", found.path, found.message),
+        })
+        .collect();
+    let text = if messages.is_empty() { rendered.to_owned() } else { messages.join("; ") };
+    text.chars().take(REFUSAL_CHARS_MAX).collect()
+}
+
+fn notes(reading: &Reading) -> String {
+    if reading.notes.is_empty() {
+        return "an App was made of it".to_owned();
+    }
+    let told: Vec<String> = reading
+        .notes
+        .iter()
+        .take(NOTES_TOLD_MAX)
+        .map(|note| format!("{} {}: {}", note.kind.as_str(), note.path, note.message))
+        .collect();
+    let more = match reading.notes.len().saturating_sub(NOTES_TOLD_MAX) {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    format!("an App was made of it; {}{more}", told.join("; "))
+}
+
+impl Kind {
+    pub const ALL: [Kind; 2] = [Kind::CodecoApp, Kind::LowLevelOrchestration];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Kind::CodecoApp => "CodecoApp",
+            Kind::LowLevelOrchestration => "LowLevelOrchestration",
+        }
+    }
+
+    pub fn group(self) -> &'static str {
+        match self {
+            Kind::CodecoApp => "codeco.he-codeco.eu",
+            Kind::LowLevelOrchestration => "charity-project.eu",
+        }
+    }
+
+    pub fn version(self) -> &'static str {
+        match self {
+            Kind::CodecoApp => "v1alpha1",
+            Kind::LowLevelOrchestration => "v1",
+        }
+    }
+
+    fn format(self) -> Format {
+        match self {
+            Kind::CodecoApp => Format::Codeco,
+            Kind::LowLevelOrchestration => Format::CharityOrchestration,
+        }
+    }
+}
+
+impl Foreign {
+    fn owns(&self, app: &App) -> bool {
+        let owners = app.metadata.owner_references.iter().flatten();
+        owners.into_iter().any(|owner| owner.uid == self.uid)
+    }
+
+    fn own(&self, app: &App) -> App {
+        let mut app = app.clone();
+        app.metadata.namespace = Some(self.namespace.clone());
+        let owner = serde_json::from_value(self.owner());
+        app.metadata.owner_references = owner.ok().map(|owner| vec![owner]);
+        app
+    }
+
+    fn own_object(&self, object: &Value) -> Value {
+        let mut object = object.clone();
+        object["metadata"]["namespace"] = json!(self.namespace);
+        object["metadata"]["ownerReferences"] = json!([self.owner()]);
+        object
+    }
+
+    fn owner(&self) -> Value {
+        json!({
+            "apiVersion": format!("{}/{}", self.kind.group(), self.kind.version()),
+            "kind": self.kind.as_str(), "name": self.name, "uid": self.uid,
+            "controller": true, "blockOwnerDeletion": true,
+        })
+    }
+
+    fn status(&self, apps: &[App], observed: &Observed) -> Value {
+        let observed = foreign::Observed {
+            apps,
+            assignments: &observed.assignments,
+            nodes: &observed.nodes,
+            sites: &observed.sites,
+            usage: &Usage::default(),
+        };
+        match self.kind {
+            Kind::CodecoApp => codeco::status(&observed),
+            Kind::LowLevelOrchestration => charity::status(&self.object, &observed),
+        }
+    }
+
+    fn refused(&self, why: &str) -> Value {
+        match self.kind {
+            Kind::CodecoApp => codeco::refused(why),
+            Kind::LowLevelOrchestration => charity::refused(why),
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.verb {
+            Verb::Write(objects) => {
+                let names = objects.iter().map(|object| {
+                    let (kind, name) = (&object["kind"], &object["metadata"]["name"]);
+                    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                    format!("{} {}", text(kind), text(name))
+                });
+                let names: Vec<String> = names.collect();
+                write!(out, "write {}: {}", names.join(", "), self.why)
+            }
+            Verb::Delete { app, .. } => write!(out, "delete App {app}: {}", self.why),
+            Verb::Status(_) => write!(out, "write the status: {}", self.why),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! A foreign object, the Apps that there are, and what is to be written.
+
+use expect_test::{Expect, expect};
+
+use super::*;
+
+fn codeco(status: Value) -> Foreign {
+    foreign(
+        Kind::CodecoApp,
+        json!({"appName": "shop", "codecoapp-msspec": [{
+            "serviceName": "front",
+            "podspec": {"containers": [{"name": "front", "image": "example/front:1"}]},
+        }]}),
+        status,
+    )
+}
+
+fn foreign(kind: Kind, spec: Value, status: Value) -> Foreign {
+    let mut object = json!({
+        "apiVersion": format!("{}/{}", kind.group(), kind.version()), "kind": kind.as_str(),
+        "metadata": {"name": "shop", "namespace": "trade", "uid": "u1", "generation": 1},
+        "spec": spec,
+    });
+    if !status.is_null() {
+        object["status"] = status;
+    }
+    let (namespace, name, uid) = ("trade".to_owned(), "shop".to_owned(), "u1".to_owned());
+    Foreign { kind, namespace, name, uid, object }
+}
+
+fn lines(actions: &[Action]) -> String {
+    let mut text = String::new();
+    for action in actions {
+        text.push_str(&format!("{action}\n"));
+        if let Verb::Status(status) = &action.verb {
+            text.push_str(&format!("  {status}\n"));
+        }
+    }
+    text
+}
+
+#[track_caller]
+fn check(observed: &Observed, expect: Expect) {
+    expect.assert_eq(&lines(&plan(observed)));
+}
+
+/// Does what the plan says, as a server would.
+fn carry_out(observed: &mut Observed) {
+    for action in plan(observed) {
+        let foreign = &mut observed.objects[action.object];
+        match action.verb {
+            Verb::Status(status) => foreign.object["status"] = status,
+            Verb::Delete { app, .. } => {
+                observed.apps.retain(|found| found.metadata.name.as_ref() != Some(&app));
+            }
+            Verb::Write(objects) => {
+                for object in objects.into_iter().filter(|object| object["kind"] == "App") {
+                    let app: App = serde_json::from_value(object).unwrap();
+                    observed.apps.retain(|found| found.metadata.name != app.metadata.name);
+                    observed.apps.push(app);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_foreign_object_gets_an_app_and_a_status_and_then_nothing_more() {
+    let mut observed = Observed { objects: vec![codeco(Value::Null)], ..Observed::default() };
+    check(
+        &observed,
+        expect![[r#"
+        write App shop: an App was made of it; dropped spec.codecoapp-msspec[0].podspec.containers[0].name: a container is named after its component
+    "#]],
+    );
+    carry_out(&mut observed);
+    carry_out(&mut observed);
+    check(&observed, expect![[r#""#]]);
+    let app = &observed.apps[0];
+    assert_eq!(app.metadata.namespace.as_deref(), Some("trade"));
+    assert!(observed.objects[0].owns(app));
+}
+
+#[test]
+fn an_app_that_someone_changed_is_written_again() {
+    let mut observed = Observed { objects: vec![codeco(Value::Null)], ..Observed::default() };
+    carry_out(&mut observed);
+    carry_out(&mut observed);
+    observed.apps[0].spec.components[0].replicas = Some(7);
+    check(
+        &observed,
+        expect![[r#"
+        write App shop: an App was made of it; dropped spec.codecoapp-msspec[0].podspec.containers[0].name: a container is named after its component
+    "#]],
+    );
+}
+
+#[test]
+fn what_cannot_be_read_is_refused_in_its_own_status_and_its_app_is_left_alone() {
+    let mut observed = Observed { objects: vec![codeco(Value::Null)], ..Observed::default() };
+    carry_out(&mut observed);
+    observed.objects[0].object["spec"]["securityClass"] = json!("Enormous");
+    check(
+        &observed,
+        expect![[r#"
+        write the status: what it says is old
+          {"errorMsg":"spec.securityClass: \"Enormous\" is not known here","status":"Error"}
+    "#]],
+    );
+    carry_out(&mut observed);
+    assert_eq!(observed.apps.len(), 1);
+}
+
+#[test]
+fn an_app_of_somebody_else_is_not_taken_over() {
+    let mut observed = Observed { objects: vec![codeco(Value::Null)], ..Observed::default() };
+    carry_out(&mut observed);
+    observed.apps[0].metadata.owner_references = None;
+    check(
+        &observed,
+        expect![[r#"
+        write the status: what it says is old
+          {"errorMsg":"there is an App \"shop\" already that was not made from this","status":"Error"}
+    "#]],
+    );
+}
+
+#[test]
+fn an_app_that_is_no_longer_named_goes() {
+    let apps = json!({"apps": [
+        {"name": "one", "components": [{"name": "a", "image": "example/a:1"}]},
+        {"name": "two", "components": [{"name": "b", "image": "example/b:1"}]},
+    ]});
+    let orchestration = foreign(Kind::LowLevelOrchestration, apps, Value::Null);
+    let mut observed = Observed { objects: vec![orchestration], ..Observed::default() };
+    check(
+        &observed,
+        expect![[r#"
+        write App one, App two: an App was made of it; dropped metadata.name: each app of the orchestration is an App of its own name
+    "#]],
+    );
+    carry_out(&mut observed);
+    carry_out(&mut observed);
+    let apps = &mut observed.objects[0].object["spec"]["apps"];
+    apps.as_array_mut().unwrap().remove(1);
+    check(
+        &observed,
+        expect![[r#"
+        delete App two: LowLevelOrchestration no longer names it
+        write the status: what it says is old
+          {"apps":[{"components":[],"name":"one","phase":"Pending"}],"clusters":[],"phase":"Pending","ready":"0/1"}
+    "#]],
+    );
+}
+
+#[test]
+fn what_is_being_deleted_is_left_to_the_collector() {
+    let mut foreign = codeco(Value::Null);
+    foreign.object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    check(&Observed { objects: vec![foreign], ..Observed::default() }, expect![[r#""#]]);
+}
