@@ -1,4 +1,4 @@
-//! Reads manifests: files, folders and stdin, with one or many documents in each.
+//! Reads manifests and descriptors: files, folders and stdin, with one or many documents in each.
 //!
 //! Everything is read and checked before anything is sent, and every problem is told with its
 //! file and line, all of them at once. [`parse`] is pure; [`read`] walks the disk.
@@ -10,9 +10,11 @@ use std::{
 };
 
 use serde_json::Value;
-use serde_saphyr::{
-    DuplicateKeyPolicy, NonFiniteFloatPolicy, Options, Spanned, UserMessageFormatter,
+use tombolo_descriptor::{
+    Colour, Files, Format, Reading, Severity, Source, detect, render, render_notes,
 };
+use tombolo_model::App;
+use tombolo_yaml::{Limits, Lines, Node};
 
 use crate::failure::Failure;
 
@@ -20,7 +22,6 @@ use crate::failure::Failure;
 const FILE_BYTES_MAX: u64 = 16 << 20;
 const FILES_MAX: usize = 2_000;
 const DOCUMENTS_MAX: usize = 20_000;
-const DEPTH_MAX: usize = 64;
 /// More than this is not read by anybody.
 const PROBLEMS_MAX: usize = 20;
 
@@ -36,40 +37,98 @@ pub(crate) struct Manifest {
     pub(crate) object: Value,
 }
 
-/// `-` is stdin; a folder means its `*.yaml`, `*.yml` and `*.json`, sorted by name.
-pub(crate) fn read(paths: &[String], stdin: impl Read) -> Result<Vec<Manifest>, Failure> {
-    if paths.is_empty() {
-        return Err(Failure::usage("no file: name one with -f FILE, -f FOLDER or -f -"));
+/// A file as it was read.
+#[derive(Clone, Debug)]
+pub(crate) struct Text {
+    pub(crate) name: String,
+    pub(crate) text: String,
+    /// The folder against which the names of further files are read; none for stdin.
+    folder: Option<PathBuf>,
+}
+
+/// What the files say, and what was lost on the way from another format.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Objects {
+    pub(crate) manifests: Vec<Manifest>,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Text {
+    pub(crate) fn source(&self) -> Source<'_> {
+        Source { name: &self.name, text: &self.text }
     }
-    let mut stdin = Some(stdin);
-    let mut manifests = Vec::new();
+}
+
+/// Files that a descriptor names are read beside it, and nowhere else: a descriptor from somebody
+/// else must not send our keys anywhere.
+impl Files for Text {
+    fn read(&self, path: &str) -> Option<String> {
+        let folder = self.folder.as_ref()?;
+        let inside = Path::new(path).components().all(|part| {
+            matches!(part, std::path::Component::Normal(_) | std::path::Component::CurDir)
+        });
+        let path = folder.join(path);
+        // A link may lead elsewhere.
+        let (real, home) = (path.canonicalize().ok()?, folder.canonicalize().ok()?);
+        if !inside || !real.starts_with(home) {
+            return None;
+        }
+        bounded(fs::File::open(&path).ok()?, &path).ok()
+    }
+}
+
+/// Reads the objects of all files. `-` is stdin; a folder means its `*.yaml`, `*.yml` and `*.json`,
+/// sorted by name.
+pub(crate) fn read(
+    paths: &[String],
+    from: Option<Format>,
+    stdin: impl Read,
+) -> Result<Objects, Failure> {
+    let mut objects = Objects::default();
     let mut problems = Vec::new();
-    for path in paths {
-        let texts = match path.as_str() {
-            "-" => match stdin.take() {
-                Some(stdin) => vec![("stdin".to_owned(), bounded(stdin, Path::new("stdin"))?)],
-                None => return Err(Failure::usage("stdin (`-`) can be read only once")),
-            },
-            path => texts_at(Path::new(path))?,
-        };
-        for (name, text) in &texts {
-            match parse(name, text) {
-                Ok(found) => manifests.extend(found),
-                Err(found) => problems.extend(found),
+    for text in texts(paths, stdin)? {
+        match parse(&text, from) {
+            Ok(found) => {
+                objects.manifests.extend(found.manifests);
+                objects.notes.extend(found.notes);
             }
+            Err(found) => problems.extend(found),
         }
     }
     if !problems.is_empty() {
         return Err(all_of(&problems));
     }
-    if manifests.is_empty() {
+    if objects.manifests.is_empty() {
         return Err(Failure::usage(format!("no objects in {}", paths.join(", ")))
             .hint("a file needs apiVersion, kind and metadata.name; see `tombolo explain app`"));
     }
-    Ok(manifests)
+    Ok(objects)
 }
 
-fn texts_at(path: &Path) -> Result<Vec<(String, String)>, Failure> {
+/// The texts of all files, in order.
+pub(crate) fn texts(paths: &[String], stdin: impl Read) -> Result<Vec<Text>, Failure> {
+    if paths.is_empty() {
+        return Err(Failure::usage("no file: name one, a folder, or - for stdin"));
+    }
+    let mut stdin = Some(stdin);
+    let mut texts = Vec::new();
+    for path in paths {
+        match (path.as_str(), stdin.take()) {
+            ("-", Some(stdin)) => {
+                let text = bounded(stdin, Path::new("stdin"))?;
+                texts.push(Text { name: "stdin".to_owned(), text, folder: None });
+            }
+            ("-", None) => return Err(Failure::usage("stdin (`-`) can be read only once")),
+            (path, kept) => {
+                stdin = kept;
+                texts.extend(texts_at(Path::new(path))?);
+            }
+        }
+    }
+    Ok(texts)
+}
+
+fn texts_at(path: &Path) -> Result<Vec<Text>, Failure> {
     let metadata = fs::metadata(path).map_err(|error| Failure::file(path, &error))?;
     let files = match metadata.is_dir() {
         true => files_in(path)?,
@@ -77,7 +136,11 @@ fn texts_at(path: &Path) -> Result<Vec<(String, String)>, Failure> {
     };
     let text = |path: PathBuf| {
         let file = fs::File::open(&path).map_err(|error| Failure::file(&path, &error))?;
-        Ok((path.display().to_string(), bounded(file, &path)?))
+        let folder = path.parent().map(|parent| match parent.as_os_str().is_empty() {
+            true => PathBuf::from("."),
+            false => parent.to_owned(),
+        });
+        Ok(Text { name: path.display().to_string(), text: bounded(file, &path)?, folder })
     };
     files.into_iter().map(text).collect()
 }
@@ -125,93 +188,125 @@ fn all_of(problems: &[String]) -> Failure {
     Failure::failed(lines.join("\n       ")).hint("nothing was sent")
 }
 
-/// The objects of one text, or everything that is wrong with it.
-pub(crate) fn parse(file: &str, text: &str) -> Result<Vec<Manifest>, Vec<String>> {
-    let documents = match file.ends_with(".json") {
-        true => json_documents(text),
-        false => yaml_documents(text),
+/// The objects of one text, or everything that is wrong with it. A descriptor of another project
+/// becomes the objects that stand for it; what that left out is told in the notes.
+pub(crate) fn parse(text: &Text, from: Option<Format>) -> Result<Objects, Vec<String>> {
+    if text.name.ends_with(".json") && from.is_none() {
+        return json_objects(text);
+    }
+    let (documents, problems) = tombolo_yaml::documents(&text.text, &Limits::default());
+    let broken = problems.iter().any(|problem| problem.severity == Severity::Error);
+    let format = from.or_else(|| detect(&documents).ok());
+    let Some(format) = format.filter(|format| !broken && reads(*format, &documents, from)) else {
+        return match broken {
+            true => Err(shown(text, &tombolo_descriptor::read(text.source(), from, text))),
+            false => objects(text, numbered(text, documents)),
+        };
     };
-    let documents =
-        documents.map_err(|(place, problem)| vec![format!("{file}:{place}: {problem}")])?;
-    let mut manifests = Vec::new();
+    let reading = tombolo_descriptor::read(text.source(), Some(format), text);
+    if reading.has_errors() {
+        return Err(shown(text, &reading));
+    }
+    if format == Format::Native {
+        return objects(text, numbered(text, documents));
+    }
+    let notes = render_notes(text.source(), &reading.notes, Colour::Never);
+    let apps = reading.apps.iter().map(|app| typed(app)).collect::<Result<Vec<Value>, _>>();
+    let apps = apps.map_err(|error| vec![format!("{}: {error}", text.name)])?;
+    // What an App refers to must be there before it.
+    let all = reading.others.into_iter().chain(apps).map(|object| (1, object)).collect();
+    let mut found = objects(text, all)?;
+    found.notes = notes.lines().map(str::to_owned).collect();
+    Ok(found)
+}
+
+/// Whether a text of this format has to be read by the descriptor. Our kinds are, for better
+/// messages. Foreign kinds that the server serves go as they are, and so do plain Kubernetes objects
+/// unless there is something to run among them, which the server would not know.
+fn reads(format: Format, documents: &[Node], from: Option<Format>) -> bool {
+    match format {
+        _ if from.is_some() => true,
+        Format::Codeco | Format::CharityOrchestration => false,
+        Format::Kubernetes => documents.iter().any(is_workload),
+        Format::Native
+        | Format::Icos
+        | Format::CharityTosca
+        | Format::Ceaml
+        | Format::Compose
+        | Format::EdgeNet => true,
+    }
+}
+
+fn is_workload(document: &Node) -> bool {
+    let of = |key: &str| document.get(key).and_then(Node::as_str).unwrap_or_default();
+    match of("apiVersion").split_once('/') {
+        Some(("apps" | "batch", _)) => true,
+        None => matches!(of("kind"), "Pod" | "ReplicationController"),
+        Some(_) => false,
+    }
+}
+
+fn typed(app: &App) -> Result<Value, serde_json::Error> {
+    serde_json::to_value(app)
+}
+
+fn shown(text: &Text, reading: &Reading) -> Vec<String> {
+    let show = |one| render(text.source(), std::slice::from_ref(one), Colour::Never);
+    let rendered = reading.diagnostics.iter().map(show);
+    rendered.map(|one| one.trim_end().replace('\n', "\n       ")).collect()
+}
+
+fn numbered(text: &Text, documents: Vec<Node>) -> Documents {
+    let lines = Lines::new(&text.text);
+    let place = |node: Node| (lines.position(node.span.start).line, node.to_json());
+    documents.into_iter().map(place).collect()
+}
+
+fn objects(text: &Text, documents: Documents) -> Result<Objects, Vec<String>> {
+    let mut found = Objects::default();
     let mut problems = Vec::new();
     for (line, document) in documents {
         for object in flattened(document) {
-            match manifest(&format!("{file}:{line}"), object) {
-                Ok(manifest) => manifests.push(manifest),
+            match manifest(&format!("{}:{line}", text.name), object) {
+                Ok(manifest) => found.manifests.push(manifest),
                 Err(problem) => problems.push(problem),
             }
         }
     }
     match problems.is_empty() {
-        true => Ok(manifests),
+        true => Ok(found),
         false => Err(problems),
     }
 }
 
-type Documents = Vec<(u64, Value)>;
-/// `line` or `line:column`, and what is wrong there.
-type Problem = (String, String);
+/// Line of the first character, and what stands there.
+type Documents = Vec<(u32, Value)>;
 
-fn yaml_documents(text: &str) -> Result<Documents, Problem> {
-    let documents: Vec<Spanned<Value>> =
-        serde_saphyr::from_multiple_with_options(text, yaml_options()).map_err(|error| {
-            let error = error.without_snippet();
-            let place = error
-                .location()
-                .map_or_else(|| "1".to_owned(), |at| format!("{}:{}", at.line(), at.column()));
-            (place, without_place(&error.render_with_formatter(&UserMessageFormatter)))
-        })?;
-    Ok(documents.into_iter().map(|one| (one.referenced.line(), one.value)).collect())
-}
-
-/// The library writes the place into its sentence as well; ours stands in front already.
-fn without_place(message: &str) -> String {
-    let first = message.lines().next().unwrap_or_default();
-    match first.rfind(" at line ") {
-        Some(end) => first[..end].trim_end_matches([',', ':']).to_owned(),
-        None => first.to_owned(),
-    }
-}
-
-fn yaml_options() -> Options {
-    serde_saphyr::options! {
-        budget: serde_saphyr::budget! {
-            max_depth: DEPTH_MAX,
-            max_documents: DOCUMENTS_MAX,
-        },
-        duplicate_keys: DuplicateKeyPolicy::Error,
-        // `country: no` is Norway.
-        strict_booleans: true,
-        non_finite_float_policy: NonFiniteFloatPolicy::Reject,
-        // The parser holds back comments that it could emit, and only so many of them.
-        emit_comments: false,
-        with_snippet: false,
-    }
-}
-
-fn json_documents(text: &str) -> Result<Documents, Problem> {
+/// One JSON object after the other, as `kubectl get -o json` and `jq` print them.
+fn json_objects(text: &Text) -> Result<Objects, Vec<String>> {
     let mut documents = Vec::new();
-    let mut stream = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    let mut stream = serde_json::Deserializer::from_str(&text.text).into_iter::<Value>();
     let mut start = 0;
     while let Some(document) = stream.next() {
         let document = document.map_err(|error| {
-            let place = format!("{}:{}", error.line(), error.column());
-            (place, without_place(&error.to_string()))
+            let problem = error.to_string();
+            let problem = problem.split(" at line ").next().unwrap_or_default();
+            vec![format!("{}:{}:{}: {problem}", text.name, error.line(), error.column())]
         })?;
-        documents.push((line_of_next(text, start), document));
+        documents.push((line_of_next(&text.text, start), document));
         start = stream.byte_offset();
         if documents.len() > DOCUMENTS_MAX {
-            return Err(("1".to_owned(), format!("more than {DOCUMENTS_MAX} documents")));
+            return Err(vec![format!("{}:1: more than {DOCUMENTS_MAX} documents", text.name)]);
         }
     }
-    Ok(documents)
+    objects(text, documents)
 }
 
 /// The line on which the next thing after `offset` begins.
-fn line_of_next(text: &str, offset: usize) -> u64 {
+fn line_of_next(text: &str, offset: usize) -> u32 {
     let blank = text[offset..].len() - text[offset..].trim_start().len();
-    text[..offset + blank].bytes().filter(|byte| *byte == b'\n').count() as u64 + 1
+    let before = text[..offset + blank].bytes().filter(|byte| *byte == b'\n').count();
+    u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1)
 }
 
 /// A `List` stands for its items; a null document for nothing.
@@ -258,10 +353,16 @@ mod tests {
 
     use super::*;
 
+    fn text_of(name: &str, text: &str) -> Text {
+        Text { name: name.to_owned(), text: text.to_owned(), folder: None }
+    }
+
     #[track_caller]
     fn check(file: &str, text: &str, expect: Expect) {
-        let text: String = match parse(file, text) {
-            Ok(manifests) => manifests
+        let text = text_of(file, text);
+        let text: String = match parse(&text, None) {
+            Ok(objects) => objects
+                .manifests
                 .iter()
                 .map(|one| {
                     let namespace = one.namespace.as_deref().unwrap_or("-");
@@ -343,14 +444,26 @@ items:
             "a.yaml",
             "apiVersion: v1\nkind: [\n",
             expect![[r#"
-            a.yaml:2:7: unclosed bracket '['
-        "#]],
+                a.yaml:2:7: error[syntax]: a list in brackets does not end
+                       2 | kind: [
+                         |       ^
+                         = expected "]"
+            "#]],
         );
         check(
             "a.yaml",
             "apiVersion: v1\nkind: A\nkind: B\n",
             expect![[r#"
-                a.yaml:3:1: duplicate mapping key: kind not allowed here
+                a.yaml:1:1: error[missing-field]: "metadata" is missing
+                       1 | apiVersion: v1
+                         | ^^^^^^^^^^
+                         = expected a mapping with the name
+                a.yaml:3:1: error[duplicate-key]: the key "kind" is there twice
+                       3 | kind: B
+                         | ^^^^
+                       2 | kind: A
+                         | ---- first here
+                         = expected each key once; remove or rename one of the two
             "#]],
         );
         check(
@@ -365,15 +478,15 @@ items:
     #[test]
     fn deep_nesting_and_alias_bombs_are_refused() {
         let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
-        assert!(parse("a.yaml", &deep).is_err());
-        assert!(parse("a.json", &deep).is_err());
+        assert!(parse(&text_of("a.yaml", &deep), None).is_err());
+        assert!(parse(&text_of("a.json", &deep), None).is_err());
         let mut bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n".to_owned();
         for level in 1..9 {
             let previous = format!("*a{}", level - 1);
             let items = [previous.as_str(); 10].join(",");
             bomb.push_str(&format!("a{level}: &a{level} [{items}]\n"));
         }
-        assert!(parse("a.yaml", &bomb).is_err());
+        assert!(parse(&text_of("a.yaml", &bomb), None).is_err());
     }
 
     #[test]
@@ -383,7 +496,7 @@ items:
             "# a line\n".repeat(500),
             "  # a line\n".repeat(500),
         );
-        let manifests = parse("a.yaml", &text).expect("valid");
+        let manifests = parse(&text_of("a.yaml", &text), None).expect("valid").manifests;
         assert_eq!(manifests[0].name, "no");
         assert_eq!(manifests[0].object["x"]["y"], "on");
     }
@@ -397,8 +510,9 @@ items:
             fs::write(folder.path().join(file), text).expect("written");
         }
         let path = folder.path().display().to_string();
-        let names: Vec<String> = read(&[path], std::io::empty())
+        let names: Vec<String> = read(&[path], None, std::io::empty())
             .expect("readable")
+            .manifests
             .into_iter()
             .map(|manifest| manifest.name)
             .collect();
@@ -408,9 +522,12 @@ items:
     #[test]
     fn stdin_is_read_once_and_nothing_is_a_usage_error() {
         let text = "{apiVersion: v1, kind: A, metadata: {name: one}}";
-        assert_eq!(read(&["-".to_owned()], text.as_bytes()).expect("readable").len(), 1);
-        assert!(read(&["-".to_owned(), "-".to_owned()], text.as_bytes()).is_err());
-        assert!(read(&["-".to_owned()], "# nothing\n".as_bytes()).is_err());
-        assert!(read(&["/nowhere/at/all".to_owned()], std::io::empty()).is_err());
+        assert_eq!(
+            read(&["-".to_owned()], None, text.as_bytes()).expect("readable").manifests.len(),
+            1
+        );
+        assert!(read(&["-".to_owned(), "-".to_owned()], None, text.as_bytes()).is_err());
+        assert!(read(&["-".to_owned()], None, "# nothing\n".as_bytes()).is_err());
+        assert!(read(&["/nowhere/at/all".to_owned()], None, std::io::empty()).is_err());
     }
 }

@@ -159,7 +159,9 @@ async fn named(shell: &Shell, args: &DeleteArgs) -> Result<Found, Failure> {
 }
 
 async fn filed(shell: &Shell, args: &DeleteArgs) -> Result<Found, Failure> {
-    let manifests = files::read(&args.files, io::stdin())?;
+    let objects = files::read(&args.files, args.from, io::stdin())?;
+    output::notes(&objects.notes);
+    let manifests = objects.manifests;
     let connection = shell.connect().await?;
     let asked = shell.globals.namespace.as_deref();
     let (mut doomed, mut missing) = (Vec::new(), Vec::new());

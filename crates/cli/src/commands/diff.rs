@@ -15,7 +15,9 @@ use crate::{
 };
 
 pub(super) async fn run(shell: &mut Shell, args: &DiffArgs) -> Result<Exit, Failure> {
-    let manifests = files::read(&args.files, io::stdin())?;
+    let objects = files::read(&args.files, args.from, io::stdin())?;
+    output::notes(&objects.notes);
+    let manifests = objects.manifests;
     let connection = shell.connect().await?;
     let namespace = shell.globals.namespace.as_deref();
     let steps = apply::steps(&connection, namespace, manifests).await?;

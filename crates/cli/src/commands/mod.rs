@@ -5,6 +5,7 @@ mod archive;
 mod audit;
 mod completion;
 mod config;
+mod convert;
 mod delete;
 mod describe;
 mod diff;
@@ -14,6 +15,7 @@ mod get;
 mod schema;
 mod selection;
 mod token;
+mod validate;
 mod version;
 mod wait;
 
@@ -27,6 +29,8 @@ pub(crate) async fn run(shell: &mut Shell, command: ShellCommand) -> Result<Exit
     match command {
         ShellCommand::Apply(args) => apply::run(shell, &args).await,
         ShellCommand::Diff(args) => diff::run(shell, &args).await,
+        ShellCommand::Convert(args) => convert::run(shell, &args),
+        ShellCommand::Validate(args) => validate::run(shell, &args),
         ShellCommand::Get(args) => get::run(shell, &args).await,
         ShellCommand::Describe(args) => describe::run(shell, &args).await,
         ShellCommand::Delete(args) => delete::run(shell, &args).await,

@@ -10,6 +10,7 @@ use std::{
     io::{self, BufWriter, IsTerminal as _, Write},
 };
 
+use tombolo_descriptor::Colour;
 use tracing::level_filters::LevelFilter;
 
 use crate::failure::Failure;
@@ -61,6 +62,10 @@ impl Out {
 
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         Ok(self.writer.write_all(bytes)?)
+    }
+
+    pub(crate) fn colour(&self) -> Colour {
+        as_colour(self.colour)
     }
 
     /// After each event of a watch, and at the end.
@@ -131,6 +136,25 @@ fn lines(text: &str) -> String {
 pub(crate) fn note(line: &str) {
     // Nobody is left to be told if stderr is closed.
     let _ = writeln!(io::stderr(), "{line}");
+}
+
+pub(crate) fn notes(lines: &[String]) {
+    for line in lines {
+        note(line);
+    }
+}
+
+/// Like [`note`], for a text that ends its lines itself.
+pub(crate) fn note_text(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+pub(crate) fn stderr_colour() -> Colour {
+    as_colour(wants_colour(io::stderr().is_terminal()))
+}
+
+fn as_colour(wanted: bool) -> Colour {
+    if wanted { Colour::Always } else { Colour::Never }
 }
 
 /// One line on a terminal that is written over and over while something lasts.
