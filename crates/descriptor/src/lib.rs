@@ -13,6 +13,7 @@ mod beyond;
 mod ceaml;
 mod charity;
 mod codeco;
+mod complete;
 mod compose;
 mod detect;
 mod diagnostic;
@@ -40,6 +41,7 @@ use std::collections::BTreeMap;
 use tombolo_model::App;
 use tombolo_yaml::{Limits, Node};
 
+pub use complete::forgotten;
 pub use detect::detect;
 pub use diagnostic::{Diagnostic, Note, NoteKind};
 pub use format::Format;
