@@ -37,7 +37,7 @@ pub fn json(node: &Node) -> Value {
         "CPU": {
             "Arch": about.architecture(),
             "bits": about.bits(),
-            "cores": about.cores(),
+            "cores": about.cores().map_or(json!(NOTHING), |cores| json!(cores)),
             "model": what.cpu.as_ref().and_then(|cpu| cpu.model.as_deref()),
         },
         "GPU": what.gpus.first().map_or(json!(NOTHING), gpu),
@@ -207,20 +207,19 @@ fn gpu_type(gpu: &Gpu) -> &'static str {
 }
 
 fn gpu(gpu: &Gpu) -> Value {
-    let mut shown = json!({
+    json!({
         "GPU_name": gpu.model,
         "GPU_type": gpu_type(gpu),
+        "GPU_video_memory(bytes)": gpu.memory.map_or(json!(NOTHING), |memory| json!(memory.get())),
         "unified_memory": if gpu_type(gpu) == DEDICATED { "no" } else { "yes" },
-    });
-    if let Some(memory) = gpu.memory {
-        shown["GPU_video_memory(bytes)"] = json!(memory.get());
-    }
-    shown
+    })
 }
 
 fn disk(disk: &Disk) -> Value {
     json!({
         "device": format!("/dev/{}", disk.name),
+        "fstype": NOTHING,
+        "mountpoint": NOTHING,
         "type": disk.kind.map(|kind| kind.as_str()),
         "size(bytes)": disk.size.map(Bytes::get),
     })

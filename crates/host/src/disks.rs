@@ -8,8 +8,8 @@ use crate::root::Root;
 const DISKS_MAX: usize = 64;
 /// `/sys/block/*/size` counts in these whatever the disk does.
 const SECTOR_BYTES: u64 = 512;
-/// Names of block devices that are no disks: they are made of disks or of memory, or hold a medium now
-/// and then.
+/// Names of block devices that are no disks: they are made of disks or of memory, or hold a medium
+/// now and then.
 const NO_DISKS: &[&str] = &["loop", "ram", "zram", "dm-", "md", "sr", "fd", "nbd", "mtdblock"];
 /// Makers that stand for a disk that some other machine makes up, in lower case.
 const VIRTUAL_MAKERS: &[&str] = &["qemu", "vmware", "msft", "vbox", "google", "amazon", "xen"];

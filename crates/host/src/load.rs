@@ -13,7 +13,7 @@ const SENSORS_MAX: usize = 16;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Load {
-    /// Share of all processors that worked since the last sample, from 0 to 1; nothing in the first.
+    /// Share of all processors that worked since the last sample, from 0 to 1; not in the first.
     pub cpu_busy: Option<f64>,
     /// Processes that ran or wanted to, averaged over one minute.
     pub load_average: Option<f64>,

@@ -1,5 +1,5 @@
-//! A machine as a whole: what goes on its Node. Called by the agent when it starts, and now and then
-//! after; start reading at [`characterise`].
+//! A machine as a whole: what goes on its Node. Called by the agent when it starts, and now and
+//! then after; start reading at [`characterise`].
 
 use std::collections::BTreeMap;
 
@@ -67,7 +67,9 @@ pub fn characterise(root: &Root, ask: &Ask<'_>) -> Machine {
             model: &model,
             arm: matches!(processor.architecture, Some(Arch::Arm64 | Arch::Arm)),
             battery: battery.is_some(),
-            virtual_machine: matches!(virtualization, Some(Virtualization::Machine(_))),
+            // A container on a virtual machine still shows the flag of the processor.
+            virtual_machine: info.hypervisor
+                || matches!(virtualization, Some(Virtualization::Machine(_))),
         },
     );
     let characteristics = Characteristics {
@@ -107,10 +109,16 @@ fn capacity(root: &Root, characteristics: &Characteristics, data: &str) -> Resou
     Resources {
         cpu: least(millis, limits.cpu_millis).map(Cpu::from_millis),
         memory: least(bytes, limits.memory_bytes).map(Bytes::new),
-        storage: root.space(data).map(|space| Bytes::new(space.bytes_total)),
+        storage: storage(root, data).map(Bytes::new),
         gpu: (gpus > 0).then_some(gpus),
         devices: devices::counts(&characteristics.devices),
     }
+}
+
+/// The size of the file system that holds the data, or will hold it once its folder is made.
+fn storage(root: &Root, data: &str) -> Option<u64> {
+    let mut above = std::path::Path::new(data).ancestors().filter_map(|path| path.to_str());
+    above.find_map(|path| root.space(path)).map(|space| space.bytes_total)
 }
 
 fn least(there: Option<u64>, allowed: Option<u64>) -> Option<u64> {

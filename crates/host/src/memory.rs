@@ -3,7 +3,7 @@
 
 use crate::root::Root;
 
-/// Anything above is the way in which the first version of control groups says that there is no limit.
+/// Anything above is how the first version of control groups says that there is no limit.
 const LIMIT_BYTES_MAX: u64 = 1 << 60;
 
 /// What `/proc/meminfo` says, in bytes.

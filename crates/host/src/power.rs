@@ -177,8 +177,10 @@ pub fn energy(root: &Root, processor: &Processor, traits: &Traits<'_>) -> Energy
     let busy = class.map(|class| class.busy_watts + class.busy_watts_per_core * cores);
     let name = class.map_or("unknown", |class| class.name);
     let (busy, source) = match package_limit_watts(root).filter(|_| !traits.virtual_machine) {
-        Some(limit) => (Some(limit * BESIDES_PROCESSORS), format!("rapl limit; idle as a {name}")),
-        None => (busy, format!("estimated as a {name}")),
+        Some(limit) => {
+            (Some(limit * BESIDES_PROCESSORS), format!("rapl limit, idle by class: {name}"))
+        }
+        None => (busy, format!("estimated by class: {name}")),
     };
     let rounded = |watts: Option<f64>| watts.map(|watts| (watts * 10.0).round() / 10.0);
     // A limit below the guess for idling says that the guess is too high.

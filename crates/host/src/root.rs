@@ -2,8 +2,8 @@
 //! by every other module; start reading at [`Root`].
 //!
 //! The folder is `/` on a real machine, the place where a container has the host's files mounted,
-//! or what a test has written. Below any other folder than `/`, a link that leads to `/etc/x` leads to
-//! that folder's `/etc/x`.
+//! or what a test has written. Below any other folder than `/`, a link that leads to `/etc/x`
+//! leads to that folder's `/etc/x`.
 
 use std::fs::File;
 use std::io::Read;

@@ -1,8 +1,8 @@
 //! How safely the machine is set up: the checks, and the score from 0 to 100 that goes on the Node.
 //! Called by the agent and by `tombolo agent doctor`.
 //!
-//! A check is a row of one of the [`TABLES`]. It gets [`Facts`], which [`Facts::gather`] has read, and
-//! decides without looking at the machine again. To add one, write a row and run the tests with
+//! A check is a row of one of the [`TABLES`]. It gets [`Facts`], which [`Facts::gather`] has read,
+//! and decides without looking at the machine again. To add one, write a row and run the tests with
 //! `UPDATE_EXPECT=1`: `docs/security-checks.md` then shows it.
 
 mod accounts;

@@ -29,7 +29,7 @@ pub(super) const CHECKS: &[Check] = &[
                the input chain.",
         weight: 4,
         check: |facts| match firewall(facts) {
-            Found::None => Outcome::fail("there is no firewall"),
+            Found::None => Outcome::not_applicable("there is no firewall"),
             Found::Some { name, denies: Some(true) } => {
                 Outcome::pass(format!("{name} denies by default"))
             }

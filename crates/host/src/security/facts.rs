@@ -17,8 +17,6 @@ const OWN_FILES_MAX: usize = 512;
 /// Files whose text some check reads.
 const TEXTS: &[&str] = &[
     "/etc/apt/apt.conf.d/20auto-upgrades",
-    "/etc/apt/apt.conf.d/50unattended-upgrades",
-    "/etc/audit/audit.rules",
     "/etc/default/ufw",
     "/etc/dnf/automatic.conf",
     "/etc/firewalld/firewalld.conf",
@@ -79,9 +77,7 @@ const ENTRIES: &[&str] = &[
     "/var/log/auth.log",
     "/var/log/btmp",
     "/var/log/journal",
-    "/var/log/messages",
     "/var/log/secure",
-    "/var/log/syslog",
     "/var/tmp",
 ];
 

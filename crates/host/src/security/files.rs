@@ -50,7 +50,7 @@ pub(super) const CHECKS: &[Check] = &[
         mend: "`chmod go-w` the folder named, and `chown root:root` it.",
         weight: 8,
         check: |facts| {
-            // Debian's group `staff` may write below /usr/local; it has no members unless someone adds one.
+            // Debian's group `staff` may write below /usr/local; by itself it has no members.
             let folders = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
             let local = ["/usr/local/sbin", "/usr/local/bin"];
             let system = folders.iter().map(|path| (*path, facts.entry(path), OTHERS_WRITE));

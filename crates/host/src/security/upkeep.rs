@@ -1,7 +1,7 @@
 //! Checks of updates, time and logs.
 
 use super::facts::Facts;
-use super::permissions::{OTHERS_WRITE, Owner, tight};
+use super::permissions::{Owner, tight};
 use super::{Check, Outcome};
 use crate::root::Seen;
 use crate::system::parse_assignments;
@@ -75,11 +75,7 @@ pub(super) const CHECKS: &[Check] = &[
                 return folder;
             }
             let files = ["/var/log/auth.log", "/var/log/secure", "/var/log/btmp"];
-            tight(
-                files.iter().map(|path| (*path, facts.entry(path))),
-                OTHERS_WRITE & 0o002 | 0o004,
-                Owner::Anyone,
-            )
+            tight(files.iter().map(|path| (*path, facts.entry(path))), 0o006, Owner::Anyone)
         },
     },
     Check {
