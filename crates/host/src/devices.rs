@@ -46,6 +46,16 @@ pub fn read(root: &Root, before: &[Device]) -> Vec<Device> {
     with_detached(before, now)
 }
 
+/// The value of ICOS's metric `node_mounted`.
+pub fn mounted(status: DeviceStatus) -> Option<i8> {
+    match status {
+        DeviceStatus::Available => Some(1),
+        DeviceStatus::Busy => Some(0),
+        DeviceStatus::Detached => Some(-1),
+        DeviceStatus::Unknown => None,
+    }
+}
+
 /// How many there are of each name, without those that are gone.
 pub fn counts(devices: &[Device]) -> BTreeMap<String, u32> {
     let mut counts = BTreeMap::new();
@@ -183,7 +193,8 @@ fn usb_kind(classes: impl Iterator<Item = String>) -> Option<&'static str> {
     Some(kinds.iter().find(|(class, _)| has(class)).map_or("usb-other", |(_, kind)| *kind))
 }
 
-/// Those of the paths that some process has open, as far as we may see.
+/// Those of the paths that some process has open, as far as we may see. The only slow part: it asks
+/// for every open file of the machine, so nobody comes here unless there is a device.
 fn held<'a>(root: &Root, paths: &BTreeSet<&'a str>) -> BTreeSet<&'a str> {
     let mut held = BTreeSet::new();
     let mut left = OPEN_FILES_MAX;

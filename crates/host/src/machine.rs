@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tombolo_model::characteristics::{Characteristics, Device};
 use tombolo_model::needs::Resources;
-use tombolo_model::node::Energy;
+use tombolo_model::node::{Energy, NodeStatus};
 use tombolo_model::site::Location;
 use tombolo_model::{Arch, Bytes, Cpu};
 
@@ -48,6 +48,53 @@ pub struct Machine {
     pub engines: Vec<engines::Found>,
     #[serde(skip)]
     pub uuid_source: uuid::Source,
+}
+
+impl Machine {
+    /// Puts what was found on the Node, and says whether that changed anything: an unchanged
+    /// status is not written. What others have added is kept: the versions that drivers were told,
+    /// and the carbon intensity.
+    pub fn put_on(&self, status: &mut NodeStatus, reserved: Option<&Resources>) -> bool {
+        let before = status.clone();
+        let mut found = self.characteristics.clone();
+        let known = before.characteristics.iter().flat_map(|known| &known.engines);
+        for known in known.filter(|known| known.version.is_some()) {
+            let mut same = found.engines.iter_mut().filter(|engine| engine.name == known.name);
+            if let Some(engine) = same.next() {
+                engine.version.clone_from(&known.version);
+            }
+        }
+        status.characteristics = Some(found);
+        status.capacity = Some(self.capacity.clone());
+        status.allocatable = Some(allocatable(&self.capacity, reserved));
+        let carbon_intensity = before.energy.as_ref().and_then(|energy| energy.carbon_intensity);
+        status.energy = Some(Energy { carbon_intensity, ..self.energy.clone() });
+        status.addresses.clone_from(&self.addresses);
+        *status != before
+    }
+}
+
+/// What is left for workloads when the machine keeps its part.
+pub fn allocatable(capacity: &Resources, reserved: Option<&Resources>) -> Resources {
+    let none = Resources::default();
+    let reserved = reserved.unwrap_or(&none);
+    let kept_cpu = reserved.cpu.unwrap_or_default().millis();
+    let cpu = |there: Cpu| Cpu::from_millis(there.millis().saturating_sub(kept_cpu));
+    let bytes = |there: Option<Bytes>, kept: Option<Bytes>| {
+        let kept = kept.map_or(0, Bytes::get);
+        there.map(|there| Bytes::new(there.get().saturating_sub(kept)))
+    };
+    let devices = capacity.devices.iter().map(|(name, count)| {
+        let kept = reserved.devices.get(name).copied().unwrap_or(0);
+        (name.clone(), count.saturating_sub(kept))
+    });
+    Resources {
+        cpu: capacity.cpu.map(cpu),
+        memory: bytes(capacity.memory, reserved.memory),
+        storage: bytes(capacity.storage, reserved.storage),
+        gpu: capacity.gpu.map(|count| count.saturating_sub(reserved.gpu.unwrap_or(0))),
+        devices: devices.filter(|(_, count)| *count > 0).collect(),
+    }
 }
 
 /// Looks at the whole machine. What cannot be read is left out; nothing here fails.
@@ -159,6 +206,21 @@ mod tests {
         assert_eq!(least(Some(4), Some(8)), Some(4));
         assert_eq!(least(Some(4), None), Some(4));
         assert_eq!(least(None, Some(2)), Some(2));
+    }
+
+    #[test]
+    fn the_machine_keeps_its_part() {
+        let amounts = |millis, bytes: u64, cameras| Resources {
+            cpu: Some(Cpu::from_millis(millis)),
+            memory: Some(Bytes::new(bytes)),
+            devices: BTreeMap::from([("squat.ai/video".to_owned(), cameras)]),
+            ..Resources::default()
+        };
+        let capacity = amounts(4000, 1000, 2);
+        assert_eq!(allocatable(&capacity, None), capacity);
+        assert_eq!(allocatable(&capacity, Some(&amounts(500, 300, 1))), amounts(3500, 700, 1));
+        let nothing = allocatable(&capacity, Some(&amounts(9000, 9000, 9)));
+        assert_eq!(nothing, Resources { devices: BTreeMap::new(), ..amounts(0, 0, 0) });
     }
 
     #[test]

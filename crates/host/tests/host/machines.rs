@@ -8,7 +8,10 @@ use tombolo_host::security::{self, Facts};
 use tombolo_host::uuid::Source;
 use tombolo_host::{Ask, Machine, Root, Sampler, characterise};
 use tombolo_model::characteristics::DeviceStatus;
+use tombolo_model::needs::Resources;
+use tombolo_model::node::NodeStatus;
 use tombolo_model::site::Location;
+use tombolo_model::{Cpu, Engine};
 
 use super::fixture::{self, Fixture, Thing};
 
@@ -55,6 +58,22 @@ fn a_container_shares_out_only_what_it_may_use() {
 #[test]
 fn a_machine_without_any_files_is_still_a_machine() {
     check(&Fixture::default(), &expect_file!["machines/empty.json"]);
+}
+
+#[test]
+fn an_unchanged_machine_does_not_change_its_node() {
+    let machine = look(&fixture::server());
+    let mut status = NodeStatus::default();
+    assert!(machine.put_on(&mut status, None));
+    assert_eq!(status.allocatable, status.capacity);
+    let engines = &mut status.characteristics.as_mut().unwrap().engines;
+    engines.iter_mut().find(|engine| engine.name == Engine::Docker).unwrap().version =
+        Some("27.1".into());
+    status.energy.as_mut().unwrap().carbon_intensity = Some(300.0);
+    assert!(!machine.put_on(&mut status, None), "what others have added is kept");
+    let kept = Resources { cpu: Some(Cpu::from_millis(500)), ..Resources::default() };
+    assert!(machine.put_on(&mut status, Some(&kept)));
+    assert_eq!(status.allocatable.unwrap().cpu, Some(Cpu::from_millis(7500)));
 }
 
 #[test]
@@ -172,6 +191,8 @@ fn no_broken_file_of_any_machine_stops_the_looking() {
             let whole = fs::read(&real).unwrap();
             let garbage = GARBAGE[count % GARBAGE.len()];
             count += 1;
+            // Some may not be written to, so each is made anew.
+            fs::remove_file(&real).unwrap();
             fs::write(&real, garbage).unwrap();
             examine(&written.root);
             let cut = whole.len() / 2;
