@@ -27,6 +27,11 @@ pub(crate) fn subject(api: &Api, parts: &Parts) -> Result<Subject, Failure> {
     Ok(peer(parts).and_then(|peer| peer.subject.clone()).unwrap_or_else(Subject::anonymous))
 }
 
+/// The key of the certificate by which the sender is known.
+pub(crate) fn key(parts: &Parts) -> Option<String> {
+    peer(parts).and_then(|peer| peer.key.clone())
+}
+
 /// Tokens are looked up in the store each time, so that a revoked one is worth nothing at once.
 pub(crate) fn by_token(api: &Api, text: &str) -> Result<Subject, Failure> {
     let refused = |problem: &dyn std::fmt::Display| Failure::unauthorized(problem.to_string());

@@ -155,5 +155,5 @@ fn call_for(api: &Api, key: &str) -> Call {
     let query = Query { field_manager: Some("tombolo-garbage".to_owned()), ..Query::default() };
     let subject = Subject::system("garbage");
     let headers = http::HeaderMap::new();
-    Call { api: api.clone(), served, target, query, headers, subject }
+    Call { api: api.clone(), served, target, query, headers, subject, key: None }
 }

@@ -1,4 +1,5 @@
-//! What the Kubernetes protocol has no word for: health, backup, restore and the audit record.
+//! What the Kubernetes protocol has no word for: health, backup, restore, the audit record, and the
+//! way to the joining of machines.
 
 use std::io::Write as _;
 
@@ -6,14 +7,15 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::TryStreamExt;
-use http::Method;
 use http::header::CONTENT_TYPE;
+use http::request::Parts;
 use serde_json::{Value, json};
 use tombolo_identity::Permit;
 
 use crate::answer::Answer;
+use crate::joining;
 use crate::request::Query;
-use crate::server::Api;
+use crate::server::{Api, peer};
 use crate::status::Failure;
 
 /// Rows of the audit record in one answer.
@@ -34,19 +36,28 @@ pub(crate) fn health(api: &Api, path: &str, query: &Query) -> Response {
     Answer::text(format!("[+]store ok\n{name} check passed\n")).into_response()
 }
 
+/// A request to a path of our own, allowed.
+#[derive(Debug)]
+pub(crate) struct Asked<'a> {
+    pub permit: Permit,
+    pub parts: &'a Parts,
+    pub query: &'a Query,
+}
+
 pub(crate) async fn answer(
     api: &Api,
-    permit: Permit,
+    asked: Asked<'_>,
     operation: &str,
-    method: &Method,
-    query: &Query,
     body: Body,
 ) -> Result<Response, Failure> {
-    match (operation, method.as_str()) {
+    match (operation, asked.parts.method.as_str()) {
         ("backup", "GET") => backup(api).await,
-        ("restore", "POST") => restore(api, &permit, body).await,
-        ("audit", "GET") => audit(api, query).await,
-        ("backup" | "restore" | "audit", method) => {
+        ("restore", "POST") => restore(api, &asked.permit, body).await,
+        ("audit", "GET") => audit(api, asked.query).await,
+        ("join", "POST") => joining::join(api, peer(asked.parts), body).await,
+        ("nonce", "GET") => joining::nonce(api),
+        ("renew", "POST") => joining::renew(api, peer(asked.parts), body).await,
+        ("backup" | "restore" | "audit" | "join" | "nonce" | "renew", method) => {
             let message = format!("{method} is not possible on /tombolo/{operation}");
             Err(Failure::new(405, "MethodNotAllowed", message))
         }

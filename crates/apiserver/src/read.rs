@@ -57,7 +57,7 @@ pub(crate) fn yaml(value: &Value) -> Result<Answer, Failure> {
 
 pub(crate) fn list(call: &Call, _permit: &Permit) -> Result<Answer, Failure> {
     let kind = &call.served.kind;
-    let selection = Selection::new(kind, &call.target, &call.query)?;
+    let selection = Selection::new(kind, &call.target, &call.query)?.within(kind, &call.subject);
     let (meta, objects) = select_page(call, &selection)?;
     let values = || objects.iter().map(|object| encode::parse(object)).collect::<Vec<Value>>();
     let answer = match call.representation(accept::OF_A_LIST)? {

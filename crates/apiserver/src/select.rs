@@ -1,6 +1,8 @@
 //! Which objects a list, a watch or a deletecollection is about: the key, the labels, the fields.
 
 use serde_json::Value;
+use tombolo_identity::{Role, Subject};
+use tombolo_model::keys::GROUP;
 use tombolo_store::Object;
 
 use crate::encode;
@@ -17,6 +19,8 @@ pub(crate) struct Selection {
     exact: Option<String>,
     labels: Option<LabelSelector>,
     fields: Option<FieldSelector>,
+    /// The site beyond which the one who asks sees nothing, whatever the selectors say.
+    site: Option<String>,
 }
 
 impl Selection {
@@ -39,24 +43,39 @@ impl Selection {
         let exact =
             name.filter(|_| one_place).map(|name| kind.key(target.namespace.as_deref(), name));
         let prefix = exact.clone().unwrap_or(prefix);
-        Ok(Selection { prefix, exact, labels, fields })
+        Ok(Selection { prefix, exact, labels, fields, site: None })
+    }
+
+    /// Narrows the selection to what `subject` may see of the kind.
+    #[must_use]
+    pub(crate) fn within(mut self, kind: &Kind, subject: &Subject) -> Selection {
+        if let Role::Agent { site, .. } = &subject.role
+            && kind.is(GROUP, "Assignment")
+        {
+            self.site = Some(site.clone());
+        }
+        self
     }
 
     pub(crate) fn matches(&self, object: &Object) -> bool {
         if self.exact.as_deref().is_some_and(|key| key != &*object.key) {
             return false;
         }
-        if self.labels.is_none() && self.fields.is_none() {
+        if self.labels.is_none() && self.fields.is_none() && self.site.is_none() {
             return true;
         }
         let value = encode::parse(object);
-        self.labels.as_ref().is_none_or(|labels| labels.matches(&value))
+        self.site.as_deref().is_none_or(|site| value["spec"]["site"] == site)
+            && self.labels.as_ref().is_none_or(|labels| labels.matches(&value))
             && self.fields.as_ref().is_none_or(|fields| fields.matches(&value))
     }
 
     /// Whether every object under the prefix is meant, so that counting needs no look at them.
     pub(crate) fn takes_all(&self) -> bool {
-        self.exact.is_none() && self.labels.is_none() && self.fields.is_none()
+        self.exact.is_none()
+            && self.labels.is_none()
+            && self.fields.is_none()
+            && self.site.is_none()
     }
 }
 

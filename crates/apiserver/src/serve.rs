@@ -41,6 +41,8 @@ pub struct Peer {
     pub address: SocketAddr,
     /// Whom the client certificate names, while it is valid.
     pub subject: Option<Subject>,
+    /// What tells the key of that certificate from others.
+    pub key: Option<String>,
     /// Why the client certificate that was shown names nobody.
     pub refusal: Option<String>,
     pub tls: bool,
@@ -314,15 +316,17 @@ struct Caller {
 impl Caller {
     /// Made for each request: a connection may outlive the certificate that began it.
     fn peer(&self, now: Timestamp) -> Peer {
-        let (subject, refusal) = match &self.certificate {
+        let (identity, refusal) = match &self.certificate {
             None => (None, None),
             Some(Err(problem)) => (None, Some(problem.clone())),
             Some(Ok(identity)) if identity.expires <= now => {
                 (None, Some(format!("the client certificate expired at {}", identity.expires)))
             }
-            Some(Ok(identity)) => (Some(identity.subject.clone()), None),
+            Some(Ok(identity)) => (Some(identity), None),
         };
-        Peer { address: self.address, subject, refusal, tls: self.tls }
+        let subject = identity.map(|identity| identity.subject.clone());
+        let key = identity.map(|identity| identity.key.clone());
+        Peer { address: self.address, subject, key, refusal, tls: self.tls }
     }
 }
 

@@ -14,19 +14,21 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, IF_NONE_MATCH, USE
 use http::request::Parts;
 use http::{HeaderMap, Method};
 use serde_json::json;
-use tombolo_identity::{Permit, Subject, TokenHash, Verb, Via, access};
+use tombolo_identity::{Authority, Permit, Role, Subject, TokenHash, Verb, Via, access};
 use tombolo_store::Store;
 
 use crate::accept::{self, Representation};
 use crate::answer::{Answer, cached};
 use crate::discovery::{self, Aggregated, Area};
+use crate::door::Door;
 use crate::registry::{Registry, Served};
 use crate::request::{Path, Query, Target, parse_path, verb};
 use crate::serve::Peer;
 use crate::status::Failure;
 use crate::traffic::Traffic;
 use crate::{
-    apply, authenticate, encode, openapi, own_paths, read, remove, review, scale, watch, write,
+    agents, apply, authenticate, encode, openapi, own_paths, read, remove, review, scale, scope,
+    watch, write,
 };
 
 /// The largest body: twice what Kubernetes' own store would take.
@@ -41,6 +43,7 @@ pub struct Api {
     pub(crate) registry: Arc<Registry>,
     pub(crate) admin: TokenHash,
     pub(crate) traffic: Arc<Traffic>,
+    pub(crate) door: Arc<Door>,
 }
 
 /// One request, read and allowed: what the handlers get.
@@ -52,6 +55,8 @@ pub(crate) struct Call {
     pub query: Query,
     pub headers: HeaderMap,
     pub subject: Subject,
+    /// The key of the certificate that an agent came with.
+    pub key: Option<String>,
 }
 
 impl Api {
@@ -63,9 +68,18 @@ impl Api {
             store,
             admin,
             traffic: Arc::new(Traffic::default()),
+            door: Arc::new(Door::open()?),
         };
         crate::bootstrap::run(&api).await?;
         Ok(api)
+    }
+
+    /// Lets machines join: `authority` signs what their agents ask for.
+    #[must_use]
+    pub fn signing_with(self, authority: Arc<Authority>) -> Api {
+        // Whoever calls twice has the same authority twice: there is one in a folder.
+        let _ = self.door.authority.set(authority);
+        self
     }
 
     /// Everything that the API answers; facades and the console are merged in by the program.
@@ -82,6 +96,8 @@ impl Api {
         let path = parse_path(parts.uri.path());
         let query = Query::parse(parts.uri.query().unwrap_or_default())?;
         let subject = authenticate::subject(self, &parts)?;
+        let key = authenticate::key(&parts);
+        agents::check(self, &subject, key.as_deref(), &parts.headers)?;
         let verb = match &path {
             Path::Resource(target) => verb(&parts.method, target, &query).ok_or_else(|| {
                 let method = &parts.method;
@@ -89,20 +105,30 @@ impl Api {
             })?,
             _ => Verb::of_method(parts.method.as_str()),
         };
-        let permit = match &path {
-            Path::Resource(target) => authorize(&subject, verb, resource_of(target)),
-            _ => authorize(&subject, verb, access::Target::Path(parts.uri.path())),
+        let (permit, body, _room) = match &path {
+            Path::Resource(target) if matches!(subject.role, Role::Agent { .. }) => {
+                let room = self.traffic.enter(&subject, &path)?;
+                let agent = scope::Asked { subject: &subject, verb, target, query: &query };
+                let (permit, body) = agent.authorize(self, &parts.headers, body).await?;
+                (permit, body, room)
+            }
+            _ => {
+                let permit = match &path {
+                    Path::Resource(target) => authorize(&subject, verb, resource_of(target)),
+                    _ => authorize(&subject, verb, access::Target::Path(parts.uri.path())),
+                };
+                let permit = permit.map_err(|failure| explain_refusal(failure, &parts))?;
+                (permit, body, self.traffic.enter(&subject, &path)?)
+            }
         };
-        let permit = permit.map_err(|failure| explain_refusal(failure, &parts))?;
-        let _room = self.traffic.enter(&subject, &path)?;
 
         let target = match path {
             Path::Resource(target) => target,
             Path::Health => return Ok(own_paths::health(self, parts.uri.path(), &query)),
             Path::Version => return Ok(Answer::value(&version()).into_response()),
             Path::Own(operation) => {
-                return own_paths::answer(self, permit, &operation, &parts.method, &query, body)
-                    .await;
+                let asked = own_paths::Asked { permit, parts: &parts, query: &query };
+                return own_paths::answer(self, asked, &operation, body).await;
             }
             other => return self.document(&other, &parts),
         };
@@ -123,7 +149,8 @@ impl Api {
             .ok_or_else(Failure::no_such_path)?
             .clone();
         let api = self.clone();
-        let call = Call { api, served, target, query, headers: parts.headers, subject };
+        let headers = parts.headers;
+        let call = Call { api, served, target, query, headers, subject, key };
         call.answer(permit, verb, body).await
     }
 
@@ -224,7 +251,17 @@ impl Call {
             }
             _ => self.subject.clone(),
         };
-        authorize(&subject, Verb::Watch, resource_of(&self.target))?;
+        agents::check(&self.api, &subject, self.key.as_deref(), &self.headers)?;
+        match subject.role {
+            Role::Agent { .. } => {
+                let (target, query) = (&self.target, &self.query);
+                scope::Asked { subject: &subject, verb: Verb::Watch, target, query }
+                    .authorize_watch(&self.api)?;
+            }
+            _ => {
+                authorize(&subject, Verb::Watch, resource_of(&self.target))?;
+            }
+        }
         let Target { group, version, resource, .. } = &self.target;
         let kinds = self.api.registry.now();
         kinds.find(group, version, resource).map(|_| ()).ok_or_else(Failure::no_such_path)
@@ -262,7 +299,7 @@ impl Call {
     }
 }
 
-fn content_type(headers: &HeaderMap) -> &str {
+pub(crate) fn content_type(headers: &HeaderMap) -> &str {
     let header = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     header.unwrap_or("application/json").split(';').next().unwrap_or_default().trim()
 }
@@ -327,13 +364,20 @@ pub(crate) fn resource_of(target: &Target) -> access::Target<'_> {
 }
 
 pub(crate) async fn read_body(body: axum::body::Body) -> Result<Bytes, Failure> {
-    let read = axum::body::to_bytes(body, BODY_BYTES_MAX);
+    read_body_within(body, BODY_BYTES_MAX).await
+}
+
+pub(crate) async fn read_body_within(
+    body: axum::body::Body,
+    bytes_max: usize,
+) -> Result<Bytes, Failure> {
+    let read = axum::body::to_bytes(body, bytes_max);
     match tokio::time::timeout(BODY_TIME_MAX, read).await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(_)) => Err(Failure::new(
             413,
             "RequestEntityTooLarge",
-            format!("the body could not be read, or has more than {BODY_BYTES_MAX} bytes"),
+            format!("the body could not be read, or has more than {bytes_max} bytes"),
         )),
         Err(_) => Err(Failure::new(408, "Timeout", "the body did not arrive in time")),
     }

@@ -44,7 +44,8 @@ enum Start {
 }
 
 pub(crate) fn answer(call: Call, _permit: &Permit) -> Result<Response, Failure> {
-    let selection = Selection::new(&call.served.kind, &call.target, &call.query)?;
+    let kind = &call.served.kind;
+    let selection = Selection::new(kind, &call.target, &call.query)?.within(kind, &call.subject);
     let shape = call.representation(accept::OF_A_WATCH)?;
     let include = included(&call)?;
     let mut pending = Vec::new();

@@ -19,7 +19,7 @@ use crate::patch::{self, PatchError};
 use crate::registry::CRD_PREFIX;
 use crate::server::{Call, authorize, resource_of};
 use crate::status::{Failure, Invalid, Problem};
-use crate::{decode, encode, own_kinds, protobuf, read, time};
+use crate::{agents, decode, encode, own_kinds, protobuf, read, scope, time};
 
 /// A patch that names no revision is tried again when somebody was quicker; so often and no more.
 const ATTEMPTS_MAX: usize = 16;
@@ -292,6 +292,7 @@ impl Call {
             let object = self.born(body.value.clone())?;
             let name = text(&object, "name").to_owned();
             let mut admitted = self.admit(None, object, body.doubled.clone())?;
+            scope::guard(&self.subject, kind, self.part(), None, &admitted.object)?;
             self.record_owners(None, &mut admitted.object)?;
             match self.insert(admitted).await {
                 Ok(written) => return Ok(written),
@@ -312,6 +313,7 @@ impl Call {
         authorize(&self.subject, Verb::Create, resource_of(&self.target))?;
         let object = self.born(merged)?;
         let admitted = self.admit(None, object, doubled)?;
+        scope::guard(&self.subject, &self.served.kind, self.part(), None, &admitted.object)?;
         self.insert(admitted).await
     }
 
@@ -432,6 +434,7 @@ impl Call {
         let Admitted { object, warnings } = admitted;
         let code = StatusCode::OK;
         let kind = &self.served.kind;
+        scope::guard(&self.subject, kind, self.part(), Some(live), &object)?;
         if object == *live {
             return Ok(Written { code, bytes: encode::in_version(kind, stored), warnings });
         }
@@ -456,6 +459,7 @@ impl Call {
     ) -> Result<Arc<Object>, Unwritten> {
         let kind = &self.served.kind;
         let name = text(object, "name");
+        agents::hear(&self.api, &self.subject, kind, object).await?;
         let key = kind.key(object::namespace_of(object), name);
         let note = self.audit_note(&key, &expect, verb);
         let write = Write { key: key.into(), expect, change, note };

@@ -115,6 +115,11 @@ impl TokenHash {
     pub fn secret_name(&self) -> String {
         format!("access-{}", &to_hex(&self.0)[..NAME_DIGITS])
     }
+
+    /// The name of the JoinToken that keeps the join token with this hash.
+    pub fn join_token_name(&self) -> String {
+        format!("join-{}", &to_hex(&self.0)[..NAME_DIGITS])
+    }
 }
 
 impl AccessToken {

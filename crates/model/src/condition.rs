@@ -20,6 +20,9 @@ pub const AVAILABLE: &str = "Available";
 /// Of an Assignment or App: it is not what it should be.
 pub const DEGRADED: &str = "Degraded";
 
+/// Of a Node: two machines use its identity, so that one has copied the other's data folder.
+pub const CLONED: &str = "Cloned";
+
 /// One fact about an object: true, false or unknown, since when and why.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -16,6 +16,11 @@ pub const NODE_LEASE_PREFIX: &str = "node-";
 /// The Lease of Site `s` is `site-s` in [`SYSTEM_NAMESPACE`].
 pub const SITE_LEASE_PREFIX: &str = "site-";
 
+/// The Lease of controller `c` is `controller-c` in [`SYSTEM_NAMESPACE`].
+pub const CONTROLLER_LEASE_PREFIX: &str = "controller-";
+/// The header in which an agent says which of its starts a request comes from.
+pub const INSTANCE_HEADER: &str = "tombolo-instance";
+
 /// On an Assignment: the App it belongs to.
 pub const LABEL_APP: &str = "tombolo.dev/app";
 /// On an Assignment: the component of the App.
@@ -36,6 +41,18 @@ pub const ANNOTATION_FORMAT: &str = "tombolo.dev/format";
 /// On an App: what its descriptor said and an App cannot carry.
 pub const ANNOTATION_NOTES: &str = "tombolo.dev/notes";
 
+/// On a Node: what tells the machine that joined from others.
+pub const ANNOTATION_MACHINE: &str = "tombolo.dev/machine";
+/// On a Node: SHA-256 of the one public key that acts for it.
+pub const ANNOTATION_KEY: &str = "tombolo.dev/key";
+/// On a Node: until when the certificate of its agent lasts.
+pub const ANNOTATION_CERTIFICATE_EXPIRES: &str = "tombolo.dev/certificate-expires";
+/// On a Node: since when the certificate of its agent is worth nothing.
+pub const ANNOTATION_REVOKED: &str = "tombolo.dev/revoked";
+/// On a Node: the instances of its agent that were found to be copies, with commas between them.
+pub const ANNOTATION_QUARANTINED: &str = "tombolo.dev/quarantined";
+/// On the Lease of a controller: its addresses, with commas between them.
+pub const ANNOTATION_ADDRESSES: &str = "tombolo.dev/addresses";
 /// Keeps an App until its Assignments are gone.
 pub const FINALIZER_APP: &str = "tombolo.dev/assignments";
 /// Keeps an Assignment until its agent has taken the workload down.

@@ -203,7 +203,11 @@ fn a_certificate_that_ends_during_a_connection_names_nobody_any_more() {
     let subject = Subject::agent("north", "n1").unwrap();
     let caller = Caller {
         address: "127.0.0.1:1".parse().unwrap(),
-        certificate: Some(Ok(CertificateIdentity { subject: subject.clone(), expires })),
+        certificate: Some(Ok(CertificateIdentity {
+            subject: subject.clone(),
+            expires,
+            key: "k1".into(),
+        })),
         tls: true,
     };
     let before = caller.peer("2026-06-01T11:59:59Z".parse().unwrap());

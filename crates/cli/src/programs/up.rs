@@ -69,7 +69,8 @@ async fn serve(args: &UpArgs, data: &Path) -> anyhow::Result<()> {
     let home = open_home(args, data, address)?;
     let api = Api::open(store, home.admin)
         .await
-        .map_err(|failure| anyhow::anyhow!("cannot prepare the API: {}", failure.message))?;
+        .map_err(|failure| anyhow::anyhow!("cannot prepare the API: {}", failure.message))?
+        .signing_with(home.authority.clone());
 
     tokio::spawn(garbage::run(api.clone()));
     let (clients, until_stop) = (api.clone(), stop.clone());
