@@ -399,7 +399,11 @@ pub(crate) fn peer(parts: &Parts) -> Option<&Peer> {
     parts.extensions.get::<Peer>()
 }
 
+/// The token of a request; ICOS clients send theirs in a header of its own.
 pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    if !headers.contains_key(AUTHORIZATION) {
+        return headers.get("api_key")?.to_str().ok().map(str::trim);
+    }
     let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }

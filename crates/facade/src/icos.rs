@@ -1,8 +1,21 @@
 //! What the parts of an ICOS continuum ask of each other over HTTP.
 
+mod deployment;
+mod job;
+
 use axum::Router;
-use axum::routing::get;
+use axum::routing::{any, get};
 
 pub(crate) fn router() -> Router {
-    Router::new().route("/api/v3/healthcheck", get(|| async { "" }))
+    let all = || get(deployment::list).post(deployment::create);
+    let one = || get(deployment::show).put(deployment::replace).delete(deployment::delete);
+    Router::new()
+        .route("/api/v3/healthcheck", get(|| async { "" }))
+        // With and without the slash: clients of ICOS send both.
+        .route("/api/v3/deployment", all())
+        .route("/api/v3/deployment/", all())
+        .route("/api/v3/deployment/{id}", one())
+        .route("/api/v3/deployment/{id}/", one())
+        .route("/api/v3/deployment/{id}/start", any(deployment::start))
+        .route("/api/v3/deployment/{id}/stop", any(deployment::stop))
 }

@@ -6,6 +6,7 @@
 //! `tombolo_apiserver::Api::guarded`.
 
 mod icos;
+mod refusal;
 
 use axum::Router;
 

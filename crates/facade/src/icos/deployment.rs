@@ -1,0 +1,169 @@
+//! `/api/v3/deployment`: deployments of the ICOS shell are Apps. The id of a deployment is the uid
+//! of its App.
+
+use axum::body::Bytes;
+use axum::extract::Path;
+use axum::http::StatusCode;
+use axum::{Extension, Json};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::core::GroupVersionKind;
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+use tombolo_apiserver::guard::Caller;
+use tombolo_descriptor::{NoFiles, Reading, Source, report};
+use tombolo_model::{App, Assignment};
+
+use super::job;
+use crate::refusal::Refusal;
+
+type Answer = Result<Json<Value>, Refusal>;
+
+/// Who we are in managedFields.
+const FIELD_MANAGER: &str = "tombolo-icos";
+const NAMESPACE_DEFAULT: &str = "default";
+
+pub(crate) async fn list(Extension(caller): Extension<Caller>) -> Answer {
+    let apps: Api<App> = Api::all(caller.client.clone());
+    let apps = apps.list(&ListParams::default()).await?.items;
+    let assignments = assignments(&caller.client).await?;
+    Ok(Json(apps.iter().map(|app| job::group(app, &assignments)).collect()))
+}
+
+pub(crate) async fn show(Extension(caller): Extension<Caller>, Path(id): Path<String>) -> Answer {
+    let app = find(&caller.client, &id).await?;
+    Ok(Json(job::group(&app, &assignments(&caller.client).await?)))
+}
+
+/// The body is a descriptor of any format, or JSON with the descriptor as `content`.
+pub(crate) async fn create(
+    Extension(caller): Extension<Caller>,
+    body: Bytes,
+) -> Result<(StatusCode, Json<Value>), Refusal> {
+    let reading = read(&body)?;
+    for app in &reading.apps {
+        if exists(&caller.client, app).await? {
+            let name = app.name_any();
+            let message = format!("there is a deployment {name:?} already; PUT changes it");
+            return Err(Refusal::new(StatusCode::CONFLICT, message));
+        }
+    }
+    let written = write(&caller.client, &reading).await?;
+    Ok((StatusCode::CREATED, Json(written)))
+}
+
+pub(crate) async fn replace(
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    body: Bytes,
+) -> Answer {
+    let old = find(&caller.client, &id).await?;
+    let reading = read(&body)?;
+    let same = |app: &App| app.metadata.name == old.metadata.name;
+    if !reading.apps.iter().all(same) {
+        let name = old.name_any();
+        let message = format!("the descriptor must be that of {name:?}, whose id this is");
+        return Err(Refusal::new(StatusCode::CONFLICT, message));
+    }
+    Ok(Json(write(&caller.client, &reading).await?))
+}
+
+pub(crate) async fn delete(Extension(caller): Extension<Caller>, Path(id): Path<String>) -> Answer {
+    let app = find(&caller.client, &id).await?;
+    let api: Api<App> = Api::namespaced(caller.client.clone(), &namespace(&app));
+    let params = DeleteParams::default().preconditions(kube::api::Preconditions {
+        uid: app.metadata.uid.clone(),
+        resource_version: None,
+    });
+    api.delete(&app.name_any(), &params).await?;
+    Ok(Json(job::group(&app, &[])))
+}
+
+pub(crate) async fn start(extension: Extension<Caller>, id: Path<String>) -> Answer {
+    set_stopped(extension, id, false).await
+}
+
+pub(crate) async fn stop(extension: Extension<Caller>, id: Path<String>) -> Answer {
+    set_stopped(extension, id, true).await
+}
+
+async fn set_stopped(
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    stopped: bool,
+) -> Answer {
+    let app = find(&caller.client, &id).await?;
+    let api: Api<App> = Api::namespaced(caller.client.clone(), &namespace(&app));
+    let patch = Patch::Merge(json!({"spec": {"stopped": stopped}}));
+    let app = api.patch(&app.name_any(), &PatchParams::default(), &patch).await?;
+    Ok(Json(job::group(&app, &assignments(&caller.client).await?)))
+}
+
+/// ICOS answers 405 where a descriptor cannot be used, and its clients know it so.
+fn read(body: &[u8]) -> Result<Reading, Refusal> {
+    let invalid = |message: String| Refusal::new(StatusCode::METHOD_NOT_ALLOWED, message);
+    let text = std::str::from_utf8(body).map_err(|_| invalid("not UTF-8 text".to_owned()))?;
+    let content = serde_json::from_str::<Value>(text).ok();
+    let content = content.as_ref().and_then(|body| body["content"].as_str()).unwrap_or(text);
+    let source = Source { name: "descriptor", text: content };
+    let reading = tombolo_descriptor::read(source, None, &NoFiles);
+    if reading.has_errors() || reading.apps.is_empty() {
+        let first = reading.diagnostics.first().map(|found| found.message.clone());
+        let message = first.unwrap_or_else(|| "there is no application in it".to_owned());
+        return Err(invalid(message).with(report(source, &reading)));
+    }
+    Ok(reading)
+}
+
+async fn exists(client: &Client, app: &App) -> Result<bool, Refusal> {
+    let api: Api<App> = Api::namespaced(client.clone(), &namespace(app));
+    Ok(api.get_opt(&app.name_any()).await?.is_some())
+}
+
+/// Writes what was read and answers with the first deployment; a descriptor mostly has one.
+async fn write(client: &Client, reading: &Reading) -> Result<Value, Refusal> {
+    for other in &reading.others {
+        apply(client, other).await?;
+    }
+    let mut groups = Vec::new();
+    for app in &reading.apps {
+        let api: Api<App> = Api::namespaced(client.clone(), &namespace(app));
+        let params = PatchParams::apply(FIELD_MANAGER).force();
+        let written = api.patch(&app.name_any(), &params, &Patch::Apply(app)).await?;
+        groups.push(job::group(&written, &[]));
+    }
+    let mut answer = groups.remove(0);
+    answer["notes"] = reading.notes.iter().map(|note| json!(note.message)).collect();
+    if !groups.is_empty() {
+        answer["others"] = Value::Array(groups);
+    }
+    Ok(answer)
+}
+
+async fn apply(client: &Client, object: &Value) -> Result<(), Refusal> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
+    let (group, version) = version.split_once('/').unwrap_or(("", &version));
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &kind));
+    let namespace = object["metadata"]["namespace"].as_str().unwrap_or(NAMESPACE_DEFAULT);
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
+    let params = PatchParams::apply(FIELD_MANAGER).force();
+    let name = text(&object["metadata"]["name"]);
+    api.patch(&name, &params, &Patch::Apply(object)).await?;
+    Ok(())
+}
+
+async fn assignments(client: &Client) -> Result<Vec<Assignment>, Refusal> {
+    let api: Api<Assignment> = Api::all(client.clone());
+    Ok(api.list(&ListParams::default()).await?.items)
+}
+
+async fn find(client: &Client, id: &str) -> Result<App, Refusal> {
+    let api: Api<App> = Api::all(client.clone());
+    let apps = api.list(&ListParams::default()).await?.items;
+    let found = apps.into_iter().find(|app| app.metadata.uid.as_deref() == Some(id));
+    found.ok_or_else(|| Refusal::not_found(format!("there is no deployment {id:?}")))
+}
+
+fn namespace(app: &App) -> String {
+    app.namespace().unwrap_or_else(|| NAMESPACE_DEFAULT.to_owned())
+}
