@@ -370,14 +370,12 @@ impl<'a> Builder<'a> {
 }
 
 fn key_of(node: Node, problems: &mut Vec<Problem>) -> NextKey {
-    let quoted = node.is_quoted();
-    match node.raw() {
-        Some(text) if !node.is_null() => {
-            NextKey::Read(RawKey { key: Key { text: text.to_owned(), span: node.span }, quoted })
-        }
-        Some(_) | None => {
-            let message = format!("{} cannot be the key of a mapping", node.kind());
-            let problem = Problem::error("key-is-no-text", node.span, message);
+    let (span, quoted, kind) = (node.span, node.is_quoted(), node.kind());
+    match node.into_raw() {
+        Some(text) => NextKey::Read(RawKey { key: Key { text, span }, quoted }),
+        None => {
+            let message = format!("{kind} cannot be the key of a mapping");
+            let problem = Problem::error("key-is-no-text", span, message);
             problems.push(problem.expecting("a text, in quotes if need be"));
             NextKey::Unusable
         }

@@ -18,8 +18,7 @@ pub struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     pub fn new(text: &'a str) -> Lines<'a> {
-        let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
-        let after = breaks.map(|(index, _)| offset(index + 1));
+        let after = text.match_indices('\n').map(|(index, _)| offset(index + 1));
         Lines { text, starts: std::iter::once(0).chain(after).collect() }
     }
 

@@ -6,9 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::node::{Key, Node, Span, Value};
 use crate::problem::Problem;
 
-/// Up to here comparing each key with each is quicker than sorting them.
-const COMPARED_KEYS_MAX: usize = 16;
-
 /// A key as it came, before duplicates are out.
 #[derive(Debug)]
 pub(crate) struct RawKey {
@@ -21,10 +18,26 @@ pub(crate) fn finish(
     entries: Vec<(RawKey, Node)>,
     problems: &mut Vec<Problem>,
 ) -> Vec<(Key, Node)> {
+    let is_odd = |(key, _): &(RawKey, Node)| {
+        !key.quoted && (key.key.text == "<<" || is_entry_without_blank(&key.key.text))
+    };
+    if !entries.iter().any(is_odd) && !has_twins(&entries) {
+        return entries.into_iter().map(|(raw, node)| (raw.key, node)).collect();
+    }
+    finish_odd(entries, problems)
+}
+
+/// Whether a key is there twice. Sorts references: nearly every map goes through here.
+fn has_twins(entries: &[(RawKey, Node)]) -> bool {
+    let mut keys: Vec<&str> = entries.iter().map(|(raw, _)| raw.key.text.as_str()).collect();
+    keys.sort_unstable();
+    keys.windows(2).any(|pair| pair[0] == pair[1])
+}
+
+fn finish_odd(entries: Vec<(RawKey, Node)>, problems: &mut Vec<Problem>) -> Vec<(Key, Node)> {
     let mut merges = Vec::new();
     let mut kept: Vec<(Key, Node)> = Vec::with_capacity(entries.len());
-    let mut many: BTreeMap<String, Span> = BTreeMap::new();
-    let sorts = entries.len() > COMPARED_KEYS_MAX;
+    let mut seen: BTreeMap<String, Span> = BTreeMap::new();
     // Where list entries became keys, the rest of each entry is there again and again; that is told
     // by the missing blank.
     let was_a_list =
@@ -40,17 +53,11 @@ pub(crate) fn finish(
             kept.push((key, node));
             continue;
         }
-        let earlier = match sorts {
-            true => many.get(&key.text).copied(),
-            false => kept.iter().find(|(other, _)| other.text == key.text).map(|(k, _)| k.span),
-        };
-        match earlier {
+        match seen.get(&key.text) {
             Some(_) if was_a_list => (),
-            Some(first) => problems.push(duplicate(&key, first)),
+            Some(first) => problems.push(duplicate(&key, *first)),
             None => {
-                if sorts {
-                    many.insert(key.text.clone(), key.span);
-                }
+                seen.insert(key.text.clone(), key.span);
                 kept.push((key, node));
             }
         }

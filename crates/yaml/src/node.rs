@@ -93,6 +93,15 @@ impl Node {
         }
     }
 
+    /// A scalar as it was written, without a copy; nothing for null, a list or a map.
+    pub(crate) fn into_raw(self) -> Option<String> {
+        match self.value {
+            Value::String(text) => Some(text),
+            Value::Bool(_) | Value::Int(_) | Value::Float(_) => self.raw.map(String::from),
+            Value::Null | Value::List(_) | Value::Map(_) => None,
+        }
+    }
+
     /// Whether a text was written in quotes or as a block, and so surely was meant as a text.
     pub fn is_quoted(&self) -> bool {
         self.quoted
