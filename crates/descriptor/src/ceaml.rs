@@ -37,6 +37,7 @@ const PROPERTIES: &[&str] = &[
 ];
 const PROPERTIES_DROPPED: &[(&str, &str)] = &[
     ("flavor", "a container asks for processor and memory instead"),
+    // It names an input that need not have a value, so it is told and not looked up.
     ("ip", "an address is known once it runs"),
 ];
 const UNITS: &[(&str, Unit)] = &[("container", Unit::Container), ("vm", Unit::Machine)];
@@ -45,6 +46,8 @@ const STORAGES: &[(&str, Storage)] = &[
     ("ephemeral", Storage::Passing),
     ("persistent", Storage::Lasting),
 ];
+const REGISTRIES: &[(&str, Registry)] =
+    &[("public", Registry::Public), ("private", Registry::Private)];
 const PROTOCOLS: &[(&str, Protocol)] = &[("TCP", Protocol::Tcp), ("UDP", Protocol::Udp)];
 
 /// What a component is run as.
@@ -59,6 +62,12 @@ enum Storage {
     /// As any container has it.
     Passing,
     Lasting,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Registry {
+    Public,
+    Private,
 }
 
 /// Who is who: known before anything is read, because components speak of each other.
@@ -238,11 +247,10 @@ fn read_properties<'a>(
         component.replicas = instance.count(reader, 10_000);
     }
     if let Some(every) = fields.take("daemon_set") {
-        let why = match every.boolean(reader) {
-            Some(true) => "an instance on every node cannot be asked for; give replicas or onEach",
-            Some(false) | None => "instances are counted, not one for each node",
-        };
-        every.dropped(reader, why);
+        if every.boolean(reader) == Some(true) {
+            let why = "an instance on every node cannot be asked for; give replicas or onEach";
+            every.dropped(reader, why);
+        }
     }
     if let Some(storage) = fields.take("storage_type") {
         match storage.one_of(reader, STORAGES) {
@@ -250,17 +258,13 @@ fn read_properties<'a>(
                 storage.changed(reader, "it is stateful; where its volume appears is not said");
                 component.stateful = true;
             }
-            Some(Storage::Passing) => storage.dropped(reader, "any container has such storage"),
-            None => (),
+            // Any container has storage that goes when it goes.
+            Some(Storage::Passing) | None => (),
         }
     }
     let public = fields.take("external_ip");
     let ports = fields.take("ports");
     read_ports(public.as_ref(), ports.as_ref(), component, &mut container, reader);
-    if let Some(ip) = fields.take("ip") {
-        // It names an input that need not have a value, so it is told but not looked up.
-        ip.dropped(reader, "an address is known once it runs");
-    }
     let dependencies = fields.take("dependency").map(|list| list.list(reader)).unwrap_or_default();
     for dependency in &dependencies {
         let index = component.connects.len();
@@ -285,8 +289,12 @@ fn read_registry(field: &Field<'_>, container: &mut Container, reader: &mut Read
     if let Some(image) = fields.need("image", reader, "the container image, such as nginx:1.27") {
         container.image = image.text(reader).unwrap_or_default();
     }
-    let dropped = &[("type", "a site's engine logs in to its registries itself")];
-    fields.finish(Rest::Foreign { known: &["image"], dropped }, reader);
+    if let Some(kind) = fields.take("type")
+        && kind.one_of(reader, REGISTRIES) == Some(Registry::Private)
+    {
+        kind.dropped(reader, "a site's engine logs in to its registries itself");
+    }
+    fields.finish(Rest::Foreign { known: &["image", "type"], dropped: &[] }, reader);
 }
 
 fn read_ports(
@@ -310,10 +318,11 @@ fn read_ports(
         let protocol = protocol.unwrap_or_default();
         component.expose.push(Expose { port, protocol, public: is_public, ..Expose::default() });
     }
-    match (public, is_public, ports.is_empty()) {
-        (Some(public), true, true) => public.dropped(reader, "it has no port that could be public"),
-        (Some(public), false, _) => public.dropped(reader, "ports are public only when told so"),
-        (Some(_), true, false) | (None, _, _) => (),
+    if let Some(public) = public
+        && is_public
+        && ports.is_empty()
+    {
+        public.dropped(reader, "it has no port that could be public");
     }
 }
 

@@ -29,7 +29,6 @@ const TEMPLATE_DROPPED: &[(&str, &str)] = &[
     ("policy_types", TYPES),
     ("relationship_types", TYPES),
     ("repositories", "images name their registry themselves"),
-    ("tosca_definitions_version", "it says how to read the text, not what to run"),
 ];
 const TOPOLOGY_DROPPED: &[(&str, &str)] = &[
     ("description", "the description of the whole is taken"),
@@ -44,6 +43,7 @@ const TOPOLOGY_DROPPED: &[(&str, &str)] = &[
 pub(crate) const NODE_DROPPED: &[(&str, &str)] = &[
     ("artifacts", "the image is named by the component"),
     ("attributes", "attributes are known once it runs"),
+    ("capabilities", "what it offers is said by its ports"),
     ("copy", "templates are not copied"),
     ("description", "components have no description"),
     ("directives", "there is nothing else that could be substituted"),
@@ -94,6 +94,8 @@ impl<'a> Template<'a> {
         }
         let field = Field::document(first);
         let mut fields = field.fields(reader)?;
+        // It is what the text was recognised by.
+        let _ = fields.take("tosca_definitions_version");
         let description = fields.take("description").and_then(|field| field.text(reader));
         let (mut name, mut author, mut version) = (None, None, None);
         if let Some(mut metadata) = fields.take("metadata").and_then(|field| field.fields(reader)) {

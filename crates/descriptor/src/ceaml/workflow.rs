@@ -37,19 +37,14 @@ const STEPS: &[(&str, Step)] = &[
     ("requestSession", Step::Message),
     ("requestAnblick", Step::Message),
 ];
-const ACTION_DROPPED: &[(&str, &str)] = &[
-    ("component", ON_TARGET),
-    ("input", "components find each other by name"),
-    ("order", "the steps of a scenario become one"),
-];
-const ON_TARGET: &str = "a step is taken on the target of its scenario";
+const ACTION: &[&str] = &["name", "components", "component", "order", "input"];
 
 /// A scenario, until those with the same condition have come together.
 #[derive(Debug)]
-struct Scenario<'a> {
+struct Scenario<'s, 'a> {
     field: Field<'a>,
     name: Option<String>,
-    target: Field<'a>,
+    target: &'s Known<'a>,
     condition: Field<'a>,
     steps: BTreeSet<Step>,
 }
@@ -74,7 +69,7 @@ pub(super) fn platform<'a>(
     }
     let phases = fields.take("deployment_phase").map(|list| list.list(reader)).unwrap_or_default();
     for phase in &phases {
-        let step = read_action(phase, survey, template, reader);
+        let step = read_action(phase, None, survey, template, reader);
         phase.dropped(
             reader,
             match step {
@@ -83,12 +78,12 @@ pub(super) fn platform<'a>(
             },
         );
     }
-    let mut scenarios: Vec<Scenario<'a>> = Vec::new();
+    let mut scenarios: Vec<Scenario<'_, 'a>> = Vec::new();
     let workflows = fields.take("workflows").map(|list| list.list(reader)).unwrap_or_default();
     for field in &workflows {
         let Some(scenario) = read_scenario(field, survey, template, reader) else { continue };
-        let same = |known: &&mut Scenario<'a>| {
-            known.target.node.as_str() == scenario.target.node.as_str()
+        let same = |known: &&mut Scenario<'_, 'a>| {
+            known.target.key == scenario.target.key
                 && known.condition.node.as_str() == scenario.condition.node.as_str()
         };
         match scenarios.iter_mut().find(same) {
@@ -100,10 +95,11 @@ pub(super) fn platform<'a>(
         }
     }
     for scenario in &scenarios {
-        let Some(known) = survey.refer(&scenario.target, template, reader) else { continue };
-        reader.begin_app(known.app);
-        if let Some(spec) = specs.get_mut(known.app) {
-            spec.policies.extend(policy(scenario, known, &spec.policies, reader));
+        reader.begin_app(scenario.target.app);
+        if let Some(spec) = specs.get_mut(scenario.target.app) {
+            let origin = format!("spec.policies[{}]", spec.policies.len());
+            scenario.field.origin(reader, origin);
+            spec.policies.extend(policy(scenario, &spec.policies, reader));
         }
     }
     let dropped = &[("optimizations", "which outside optimiser to ask cannot be said")];
@@ -111,12 +107,12 @@ pub(super) fn platform<'a>(
     fields.finish(Rest::Foreign { known, dropped }, reader);
 }
 
-fn read_scenario<'a>(
+fn read_scenario<'s, 'a>(
     field: &Field<'a>,
-    survey: &Survey<'a>,
+    survey: &'s Survey<'a>,
     template: &Template<'a>,
     reader: &mut Reader<'_>,
-) -> Option<Scenario<'a>> {
+) -> Option<Scenario<'s, 'a>> {
     let mut fields = field.fields(reader)?;
     let name = fields.take("scenario").and_then(|name| name.text(reader));
     let target = fields.need("target", reader, "the component that the condition is about");
@@ -127,39 +123,48 @@ fn read_scenario<'a>(
         reader,
     );
     let actions = actions.map(|list| list.list(reader)).unwrap_or_default();
-    let steps =
-        actions.iter().filter_map(|action| read_action(action, survey, template, reader)).collect();
-    Some(Scenario { field: field.clone(), name, target: target?, condition: condition?, steps })
+    let target = target?;
+    let known = survey.refer(&target, template, reader);
+    let key = known.map(|known| known.key);
+    let steps = actions
+        .iter()
+        .filter_map(|action| read_action(action, key, survey, template, reader))
+        .collect();
+    Some(Scenario { field: field.clone(), name, target: known?, condition: condition?, steps })
 }
 
+/// The step of an action. What else it says goes with the note on its scenario or phase, but for
+/// components that are not the target.
 fn read_action<'a>(
     field: &Field<'a>,
+    target: Option<&str>,
     survey: &Survey<'a>,
     template: &Template<'a>,
     reader: &mut Reader<'_>,
 ) -> Option<Step> {
     let mut fields = field.fields(reader)?;
     let name = fields.need("name", reader, "the step to take, such as deploy");
-    let components = fields.take("components");
-    fields
-        .finish(Rest::Foreign { known: &["name", "components"], dropped: ACTION_DROPPED }, reader);
-    if let Some(components) = components {
-        for entry in components.list(reader) {
-            let Some(mut fields) = entry.fields(reader) else { continue };
-            if let Some(component) = fields.take("component") {
-                let _ = survey.refer(&component, template, reader);
-            }
-            let dropped = &[("type", "the component says itself what it is")];
-            fields.finish(Rest::Foreign { known: &["component"], dropped }, reader);
+    let components = fields.take("components").map(|list| list.list(reader)).unwrap_or_default();
+    for key in ["component", "order", "input"] {
+        let _ = fields.take(key);
+    }
+    fields.finish(Rest::Foreign { known: ACTION, dropped: &[] }, reader);
+    for entry in &components {
+        let Some(mut fields) = entry.fields(reader) else { continue };
+        let _ = fields.take("type");
+        if let Some(component) = fields.take("component")
+            && let Some(known) = survey.refer(&component, template, reader)
+            && target.is_some_and(|target| target != known.key)
+        {
+            component.dropped(reader, "a step is taken on the target of its scenario");
         }
-        components.dropped(reader, ON_TARGET);
+        fields.finish(Rest::Foreign { known: &["component", "type"], dropped: &[] }, reader);
     }
     name?.one_of(reader, STEPS)
 }
 
 fn policy(
-    scenario: &Scenario<'_>,
-    known: &Known<'_>,
+    scenario: &Scenario<'_, '_>,
     policies: &[AppPolicy],
     reader: &mut Reader<'_>,
 ) -> Option<AppPolicy> {
@@ -195,7 +200,7 @@ fn policy(
     field.changed(reader, &message);
     Some(AppPolicy {
         name,
-        components: vec![known.name.clone()],
+        components: vec![scenario.target.name.clone()],
         condition: condition.check,
         remediation: Some(remediation),
         suspended: false,

@@ -36,13 +36,11 @@ struct Point<'a> {
 }
 
 /// What a link must be like.
-#[derive(Clone, Debug, Default)]
-struct Network<'a> {
+#[derive(Clone, Copy, Debug, Default)]
+struct Network {
     bandwidth: Option<BitRate>,
     latency: Option<Duration>,
     jitter: Option<Duration>,
-    /// Where the figures stand, for notes.
-    fields: Vec<Field<'a>>,
 }
 
 /// Gives the components their ports and connections.
@@ -74,7 +72,6 @@ pub(super) fn connect<'a>(
                 false => "the link joins no two components of the App",
             };
             node.field.dropped(reader, why);
-            network.fields.iter().for_each(|field| field.dropped(reader, why));
         }
     }
 }
@@ -207,7 +204,7 @@ fn read_link<'a>(
     node: &NodeTemplate<'a>,
     template: &Template<'a>,
     reader: &mut Reader<'_>,
-) -> Network<'a> {
+) -> Network {
     let mut network = Network::default();
     let Some(mut fields) = node.fields(reader) else { return network };
     if let Some(mut properties) = fields.take("properties").and_then(|field| field.fields(reader)) {
@@ -242,7 +239,7 @@ fn read_link<'a>(
 fn read_network<'a>(
     mut fields: Fields<'a>,
     template: &Template<'a>,
-    network: &mut Network<'a>,
+    network: &mut Network,
     reader: &mut Reader<'_>,
 ) {
     let inputs = &template.inputs;
@@ -257,17 +254,14 @@ fn read_network<'a>(
     });
     if let Some(field) = bandwidth {
         network.bandwidth = filter::amount(&field, inputs, BitRate::ZERO, reader);
-        network.fields.extend(network.bandwidth.map(|_| field));
     }
     if let Some(field) = fields.take("latency") {
         let most = filter::most(&field, inputs, reader);
         network.latency = most.and_then(|most| most.duration(reader));
-        network.fields.push(field);
     }
     if let Some(field) = fields.take("jitter") {
         let most = filter::most(&field, inputs, reader);
         network.jitter = most.and_then(|most| most.duration(reader));
-        network.fields.push(field);
     }
     fields
         .finish(Rest::Foreign { known: &["bandwidth", "latency", "jitter"], dropped: &[] }, reader);
@@ -277,7 +271,7 @@ fn read_network<'a>(
 /// the others; where nobody has one, the first point calls them.
 fn join(
     points: &[&Point<'_>],
-    network: &Network<'_>,
+    network: &Network,
     components: &mut [Component],
     reader: &mut Reader<'_>,
 ) -> usize {

@@ -94,10 +94,10 @@ fn read_one(document: &Node, apps: &mut Vec<App>, reader: &mut Reader<'_>) {
 fn read_cluster(field: &Field<'_>, reader: &mut Reader<'_>) {
     let Some(mut fields) = field.fields(reader) else { return };
     for key in CLUSTER {
-        if let Some(field) = fields.take(key) {
-            field.dropped(reader, NO_CLUSTERS);
-        }
+        // The note speaks of the cluster as a whole.
+        let _ = fields.take(key);
     }
+    field.dropped(reader, NO_CLUSTERS);
     fields.finish(Rest::Foreign { known: CLUSTER, dropped: &[] }, reader);
 }
 
@@ -203,11 +203,10 @@ fn read_expose(field: &Field<'_>, reader: &mut Reader<'_>) -> Option<Expose> {
         expose.public = public.boolean(reader).unwrap_or_default();
     }
     if let Some(peered) = fields.take("is-peered") {
-        let why = match peered.boolean(reader) {
-            Some(true) => "components of an App reach each other from every site",
-            Some(false) | None => "a port cannot be kept from the other sites of the App",
-        };
-        peered.dropped(reader, why);
+        // Components of an App reach each other from every site, so only a no is lost.
+        if peered.boolean(reader) == Some(false) {
+            peered.dropped(reader, "a port cannot be kept from the other sites of the App");
+        }
     }
     let port = fields.need("containerPort", reader, "the port that the component listens on");
     if let Some(published) = fields.take("clusterPort") {

@@ -156,8 +156,8 @@ fn read_component<'a>(
         && field.node.as_str().is_some_and(|unit| unit.eq_ignore_ascii_case("EXTERNAL"))
     {
         node.field.dropped(reader, ELSEWHERE);
-        // Where somebody else runs it is not ours to say.
-        fields.finish(Rest::Dropped("it runs elsewhere"), reader);
+        // Where somebody else runs it is not ours to say; the note speaks of all of it.
+        let _ = fields.take_rest();
         return None;
     }
     if let Some(unit) = unit.as_ref().and_then(|field| Some((field, field.one_of(reader, UNITS)?)))
@@ -169,10 +169,14 @@ fn read_component<'a>(
     reader.origin(&path, node.field.node.span);
     let mut component = Component::default();
     let mut needs = Needs::default();
+    let place = fields.take("geolocation");
     let mut container =
         read_properties(fields, node, template, &path, &mut component, &mut needs, reader);
     for requirement in &required {
         read_host(requirement, template, &mut needs, &mut container, reader);
+    }
+    if let Some(place) = place {
+        geolocation::read(&place, &template.inputs, &mut component, &mut needs, reader);
     }
     component.needs = (needs != Needs::default()).then_some(needs);
     component.run = vec![Run { container: Some(container), ..Run::default() }];
@@ -217,9 +221,6 @@ fn read_properties<'a>(
                 container.env.insert(key.text.clone(), text);
             }
         }
-    }
-    if let Some(place) = fields.take("geolocation") {
-        geolocation::read(&place, &template.inputs, component, needs, reader);
     }
     fields.finish(Rest::Foreign { known: PROPERTIES, dropped: &[] }, reader);
     container

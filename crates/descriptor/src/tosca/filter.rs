@@ -106,12 +106,18 @@ fn os<'a>(mut fields: Fields<'a>, inputs: &Inputs<'a>, needs: &mut Needs, reader
             needs.arch.extend(word.arch(reader).filter(|arch| !needs.arch.contains(arch)));
         }
     }
+    if let Some(field) = fields.take("type") {
+        for word in words(&field, inputs, reader) {
+            if !word.node.as_str().is_some_and(|name| name.eq_ignore_ascii_case("linux")) {
+                word.dropped(reader, "nodes run Linux");
+            }
+        }
+    }
     let dropped = &[
         ("distribution", "a container brings its own"),
-        ("type", "nodes run Linux"),
         ("version", "a container brings its own"),
     ];
-    fields.finish(Rest::Foreign { known: &["architecture"], dropped }, reader);
+    fields.finish(Rest::Foreign { known: &["architecture", "type"], dropped }, reader);
 }
 
 fn gpu<'a>(
@@ -196,13 +202,11 @@ pub(crate) fn least<'a>(
     let mut found = None;
     for (operator, value) in conditions(field, inputs, reader) {
         match operator {
-            Operator::Plain | Operator::GreaterOrEqual => found = Some(value),
-            Operator::Equal => {
-                value.changed(reader, "exactly so much is taken for at least so much");
+            Operator::Plain | Operator::GreaterThan | Operator::GreaterOrEqual => {
                 found = Some(value);
             }
-            Operator::GreaterThan => {
-                value.changed(reader, "more than this is taken for at least this");
+            Operator::Equal => {
+                value.changed(reader, "exactly so much is taken for at least so much");
                 found = Some(value);
             }
             Operator::InRange => found = bound(&value, 0, reader),
@@ -225,9 +229,9 @@ pub(crate) fn most<'a>(
     let mut found = None;
     for (operator, value) in conditions(field, inputs, reader) {
         match operator {
-            Operator::Plain | Operator::LessOrEqual => found = Some(value),
-            Operator::Equal | Operator::LessThan => {
-                value.changed(reader, "it is taken for at most this");
+            Operator::Plain | Operator::LessThan | Operator::LessOrEqual => found = Some(value),
+            Operator::Equal => {
+                value.changed(reader, "exactly so much is taken for at most so much");
                 found = Some(value);
             }
             Operator::InRange => found = bound(&value, 1, reader),

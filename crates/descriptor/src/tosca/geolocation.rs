@@ -15,7 +15,7 @@ const ABOUT_KM: f64 = 500.0;
 
 const KNOWN: &[&str] = &["latitude", "longitude", "exact", "region", "country", "city"];
 
-/// Reads a place into the needs of a component.
+/// Reads a place into the needs of a component. What a datacenter has said already stays.
 pub(crate) fn read<'a>(
     field: &Field<'a>,
     inputs: &Inputs<'a>,
@@ -44,12 +44,16 @@ pub(crate) fn read<'a>(
     }
     let [country, region, city] =
         ["country", "region", "city"].map(|key| fields.take(key).filter(|field| !is_empty(field)));
-    // Of two regions any would do, so only the smaller one is asked for.
-    if let Some(smaller) = country.as_ref().or(region.as_ref()) {
-        needs.regions.extend(smaller.text(reader));
-    }
-    if let (Some(_), Some(region)) = (&country, &region) {
-        region.dropped(reader, "the country says more");
+    // Of two regions any would do, so only the smallest one is asked for.
+    let mut told = !needs.regions.is_empty();
+    for (field, why) in [(country, "the datacenter says more"), (region, "the country says more")] {
+        let Some(field) = field else { continue };
+        if told {
+            field.dropped(reader, why);
+            continue;
+        }
+        needs.regions.extend(field.text(reader));
+        told = true;
     }
     if let Some(city) = city
         && let Some(name) = city.text(reader)

@@ -9,16 +9,19 @@ use crate::fields::{Field, Fields, Rest};
 use crate::path::shown;
 use crate::reader::Reader;
 
-const DROPPED: &[(&str, &str)] = &[
-    ("constraints", "the value is taken as it is written"),
-    ("description", "it is for whoever fills in the inputs"),
-    ("entry_schema", "the value is taken as it is written"),
-    ("key_schema", "the value is taken as it is written"),
-    ("metadata", "it is for whoever fills in the inputs"),
-    ("schema", "the value is taken as it is written"),
-    ("status", "it is for whoever fills in the inputs"),
-    ("type", "the value is taken as it is written"),
+/// What else an input says is for whoever fills it in.
+const ASIDE: &[&str] = &[
+    "constraints",
+    "description",
+    "entry_schema",
+    "key_schema",
+    "metadata",
+    "schema",
+    "status",
+    "type",
 ];
+
+const KNOWN: &[&str] = &["default", "required", "type", "description", "constraints"];
 
 /// Functions whose value is known only when everything runs.
 const UNKNOWN_YET: &[&str] = &[
@@ -65,11 +68,13 @@ impl<'a> Inputs<'a> {
                 input.default = fields.take_any(&["value", "default"]);
                 if let Some(required) = fields.take("required") {
                     input.required = required.boolean(reader).unwrap_or(true);
-                    required.dropped(reader, "an input without a value is told where it is used");
                 }
-                let known = &["default", "required"];
-                fields.finish(Rest::Foreign { known, dropped: DROPPED }, reader);
+                for key in ASIDE {
+                    let _ = fields.take_even_null(key);
+                }
+                fields.finish(Rest::Foreign { known: KNOWN, dropped: &[] }, reader);
             }
+            field.changed(reader, "its value is filled in where it is asked for");
             inputs.declared.insert(&key.text, input);
         }
         inputs
