@@ -241,16 +241,18 @@ fn read_properties<'a>(
         }
     }
     if let Some(unit) = fields.take("deployment_unit") {
-        let _ = unit.one_of(reader, UNITS);
+        if unit.one_of(reader, UNITS).is_some() {
+            unit.changed(reader, "a container runs on any engine that runs one");
+        }
     }
     if let Some(instance) = fields.take("instance") {
         component.replicas = instance.count(reader, 10_000);
     }
-    if let Some(every) = fields.take("daemon_set") {
-        if every.boolean(reader) == Some(true) {
-            let why = "an instance on every node cannot be asked for; give replicas or onEach";
-            every.dropped(reader, why);
-        }
+    if let Some(every) = fields.take("daemon_set")
+        && every.boolean(reader) == Some(true)
+    {
+        let why = "an instance on every node cannot be asked for; give replicas or onEach";
+        every.dropped(reader, why);
     }
     if let Some(storage) = fields.take("storage_type") {
         match storage.one_of(reader, STORAGES) {

@@ -92,7 +92,7 @@ fn app(
     reader: &mut Reader<'_>,
 ) -> Option<App> {
     let mut fields = Field::document(document).fields(reader)?;
-    let mut head = Head::take(&mut fields, reader);
+    let mut head = Head::take(&mut fields, "codeco.he-codeco.eu/v1alpha1", "CodecoApp", reader);
     let spec = fields.need("spec", reader, "the application, as CODECO describes it");
     fields.finish(
         Rest::Foreign { known: &["apiVersion", "kind", "metadata", "spec"], dropped: &[] },

@@ -7,7 +7,7 @@ pub(crate) mod geolocation;
 mod inputs;
 
 use tombolo_model::suggest;
-use tombolo_yaml::{Key, Node};
+use tombolo_yaml::{Key, Node, Severity};
 
 use crate::fields::{Field, Fields, Rest};
 use crate::path::shown;
@@ -15,6 +15,12 @@ use crate::reader::Reader;
 
 pub(crate) use inputs::Inputs;
 
+const VERSIONS: &[&str] = &[
+    "tosca_simple_yaml_1_0",
+    "tosca_simple_yaml_1_1",
+    "tosca_simple_yaml_1_2",
+    "tosca_simple_yaml_1_3",
+];
 const TYPES: &str = "the types of the format are built in";
 const TEMPLATE_DROPPED: &[(&str, &str)] = &[
     ("artifact_types", TYPES),
@@ -94,8 +100,7 @@ impl<'a> Template<'a> {
         }
         let field = Field::document(first);
         let mut fields = field.fields(reader)?;
-        // It is what the text was recognised by.
-        let _ = fields.take("tosca_definitions_version");
+        check_version(&mut fields, reader);
         let description = fields.take("description").and_then(|field| field.text(reader));
         let (mut name, mut author, mut version) = (None, None, None);
         if let Some(mut metadata) = fields.take("metadata").and_then(|field| field.fields(reader)) {
@@ -148,6 +153,21 @@ impl<'a> Template<'a> {
             diagnostic.mended_by(span, meant);
         }
         None
+    }
+}
+
+/// Published templates leave it out, so it is only warned about.
+fn check_version(fields: &mut Fields<'_>, reader: &mut Reader<'_>) {
+    let key = "tosca_definitions_version";
+    let Some(field) = fields.take(key) else {
+        fields.missing(reader, key, "tosca_simple_yaml_1_3").severity = Severity::Warning;
+        return;
+    };
+    if !field.node.as_str().is_some_and(|version| VERSIONS.contains(&version)) {
+        let found = shown(field.node.raw().unwrap_or_default());
+        let message = format!("{found} is read like tosca_simple_yaml_1_3");
+        let expected = suggest::one_of(VERSIONS.iter().copied());
+        field.warning(reader, "unknown-version", message).expecting(expected);
     }
 }
 

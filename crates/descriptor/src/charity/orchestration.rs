@@ -50,7 +50,8 @@ pub(crate) fn read(documents: &[Node], reader: &mut Reader<'_>) -> Vec<App> {
 
 fn read_one(document: &Node, apps: &mut Vec<App>, reader: &mut Reader<'_>) {
     let Some(mut fields) = Field::document(document).fields(reader) else { return };
-    let mut head = Head::take(&mut fields, reader);
+    let mut head =
+        Head::take(&mut fields, "charity-project.eu/v1", "LowLevelOrchestration", reader);
     if let Some(name) = head.name.take() {
         name.dropped(reader, "each app of the orchestration is an App of its own name");
     }

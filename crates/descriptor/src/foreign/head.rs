@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 
 use tombolo_model::{App, AppSpec};
+use tombolo_yaml::Severity;
 
 use crate::fields::{Field, Fields, Rest};
+use crate::path::shown;
 use crate::reader::Reader;
 
 /// What an App takes over from the object it is made of.
@@ -37,12 +39,17 @@ const DROPPED: &[(&str, &str)] = &[
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 impl<'a> Head<'a> {
-    /// Takes `apiVersion`, `kind`, `metadata` and `status`.
-    pub(crate) fn take(fields: &mut Fields<'a>, reader: &mut Reader<'_>) -> Head<'a> {
+    /// Takes `apiVersion`, `kind`, `metadata` and `status`. Who forces a format may have a text that
+    /// says another kind, so that is only warned about.
+    pub(crate) fn take(
+        fields: &mut Fields<'a>,
+        version: &str,
+        kind: &str,
+        reader: &mut Reader<'_>,
+    ) -> Head<'a> {
         let mut head = Head::default();
-        for key in ["apiVersion", "kind"] {
-            // They are what it was recognised by.
-            let _ = fields.take(key);
+        for (key, expected) in [("apiVersion", version), ("kind", kind)] {
+            check(fields, key, expected, reader);
         }
         if let Some(status) = fields.take("status") {
             status.dropped(reader, "a status is written by whoever runs the application");
@@ -73,6 +80,21 @@ impl<'a> Head<'a> {
         app.metadata.labels = (!self.labels.is_empty()).then(|| self.labels.clone());
         app.metadata.annotations = (!self.annotations.is_empty()).then(|| self.annotations.clone());
         app
+    }
+}
+
+fn check(fields: &mut Fields<'_>, key: &str, expected: &str, reader: &mut Reader<'_>) {
+    let Some(field) = fields.take(key) else {
+        fields.missing(reader, key, expected).severity = Severity::Warning;
+        return;
+    };
+    if field.node.as_str() != Some(expected) {
+        let found = shown(field.node.raw().unwrap_or_default());
+        let message = format!("{found} is read as {expected}");
+        field
+            .warning(reader, "unknown-version", message)
+            .expecting(expected)
+            .mended_by(field.node.span, expected);
     }
 }
 

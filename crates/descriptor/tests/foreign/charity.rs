@@ -209,7 +209,10 @@ fn the_blueprint_of_figure_7_3_becomes_an_app_but_for_its_missing_input() {
     let line = text.lines().position(|line| line.contains("get_input")).unwrap() + 1;
     assert_eq!(
         diagnostics(&text, &reading),
-        [format!(r#"{line}: missing-input: there is no input "NODE_ENV""#)]
+        [
+            r#"1: missing-field: "tosca_definitions_version" is missing"#.to_owned(),
+            format!(r#"{line}: missing-input: there is no input "NODE_ENV""#),
+        ]
     );
     let [app] = reading.apps.as_slice() else { panic!("{} Apps", reading.apps.len()) };
     assert_eq!(app.metadata.name.as_deref(), Some("cyango-cloud-studio-reimported"));
@@ -362,7 +365,7 @@ fn a_misspelt_bandwidth_counts_all_the_same() {
     ];
     let text = blueprint(&text.concat());
     let reading = clean(&text);
-    assert_eq!(reading.diagnostics[0].code, "misspelt-field");
+    assert_eq!(reading.diagnostics[1].code, "misspelt-field");
     let bandwidth = reading.apps[0].spec.components[0].connects[0].bandwidth;
     assert_eq!(bandwidth.unwrap().to_string(), "5Mbps");
 }

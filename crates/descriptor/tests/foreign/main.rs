@@ -6,9 +6,10 @@
 mod ceaml;
 mod charity;
 mod codeco;
-mod complete;
 mod published;
 mod served;
+#[path = "../shared/mod.rs"]
+mod shared;
 
 use std::fmt::Write as _;
 use std::fs;

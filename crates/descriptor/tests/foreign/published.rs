@@ -1,18 +1,10 @@
-//! Finds what the projects have published. The folder is no part of this repository, so whoever has
-//! it not skips, and says so.
+//! Cuts the examples out of what the projects have published.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use crate::shared;
 
-/// The text of a file of the folder; nothing, and a word about it, if it is not there.
+/// The text of a published file; nothing where it is not at hand.
 pub(crate) fn file(path: &str) -> Option<String> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let found: Option<PathBuf> =
-        here.ancestors().map(|folder| folder.join("shared").join(path)).find(|path| path.exists());
-    if found.is_none() {
-        println!("skipped: there is no folder with {path}");
-    }
-    found.map(|path| fs::read_to_string(path).unwrap())
+    shared::file("foreign", path)
 }
 
 /// The part of a document from the line that begins with `from` up to the line that begins with
