@@ -12,6 +12,8 @@ const FIRST: &[&str] = &[
     "kind",
     "metadata",
     "type",
+    "serviceName",
+    "channelName",
     "name",
     "namespace",
     "description",

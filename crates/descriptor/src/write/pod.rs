@@ -118,9 +118,11 @@ fn security(container: &mut Container) -> Option<Value> {
         context.insert("privileged".into(), true.into());
     }
     if let Some(user) = &container.user {
+        // Written otherwise than Kubernetes would, it would not come back.
+        let number = |text: &str| text.parse::<u32>().ok().filter(|id| id.to_string() == text);
         let (user, group) = match user.split_once(':') {
-            Some((user, group)) => (user.parse::<u32>().ok(), Some(group.parse::<u32>().ok())),
-            None => (user.parse::<u32>().ok(), None),
+            Some((user, group)) => (number(user), Some(number(group))),
+            None => (number(user), None),
         };
         // Kubernetes knows users by number only.
         if user.is_some() && group != Some(None) {
