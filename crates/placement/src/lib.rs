@@ -14,6 +14,7 @@ pub mod compile;
 pub mod continuum;
 pub mod explain;
 mod filter;
+pub mod instance;
 pub mod paths;
 pub mod plan;
 pub mod problem;
@@ -22,7 +23,9 @@ pub mod running;
 pub mod sample;
 mod score;
 pub mod select;
+pub mod topology;
 mod trouble;
+pub mod what_if;
 mod words;
 
 pub use compile::{Compiled, Options, Scope, compile};
