@@ -1,0 +1,282 @@
+//! Plans over made-up continua, judged by a checker that knows nothing of the crate's inside: it
+//! reads the App, the Nodes and the Links as they were given, and has a shortest-path algorithm of
+//! its own.
+
+use std::collections::BTreeMap;
+
+use tombolo_model::component::{ServiceClass, Spread};
+use tombolo_model::{App, Link, Node, Site};
+use tombolo_placement::instance::{Instance, Shape, instance};
+use tombolo_placement::plan::{Outcome, Step};
+use tombolo_placement::select::Limits;
+use tombolo_placement::{Continuum, Hold, Options, Plan, Running, Scope, compile, plan, select};
+
+const FAR: u64 = u64::MAX / 4;
+
+fn shape(seed: u64) -> Shape {
+    let pick = |modulus: u64, least: u64| usize::try_from(least + (seed * 7919) % modulus).unwrap();
+    Shape { sites: pick(12, 2), nodes: pick(40, 4), components: pick(9, 1), seed }
+}
+
+fn planned(made: &Instance, running: &[Running], scope: Scope) -> Plan {
+    let loads = BTreeMap::new();
+    let (continuum, troubles) = Continuum::of(&made.sites, &made.nodes, &made.links, &loads);
+    assert_eq!(troubles, []);
+    let apps = [made.app.clone()];
+    let options = Options { scope, ..Options::default() };
+    plan(&continuum, &apps, running, &options, &Limits::default()).unwrap()
+}
+
+/// Where each instance is: component and replica to node.
+fn places(plan: &Plan) -> BTreeMap<(String, u32), String> {
+    let instances = plan.apps.iter().flat_map(|app| &app.instances);
+    instances
+        .map(|instance| {
+            let at = &instance.placement;
+            ((at.component.clone(), at.replica), at.node.clone().unwrap())
+        })
+        .collect()
+}
+
+fn as_running(made: &Instance, plan: &Plan) -> Vec<Running> {
+    let app = format!("default/{}", made.app.metadata.name.as_deref().unwrap());
+    let instances = plan.apps.iter().flat_map(|app| &app.instances);
+    instances
+        .map(|instance| Running {
+            app: app.clone(),
+            component: instance.placement.component.clone(),
+            replica: instance.placement.replica,
+            node: instance.placement.node.clone().unwrap(),
+            engine: instance.placement.engine.unwrap(),
+            resources: Some(instance.resources.clone()),
+            hold: Hold::Held,
+        })
+        .collect()
+}
+
+/// Everything that the placement breaks, in words.
+fn broken(app: &App, made: &Instance, places: &BTreeMap<(String, u32), String>) -> Vec<String> {
+    let mut found = Vec::new();
+    let node =
+        |name: &str| made.nodes.iter().find(|n| n.metadata.name.as_deref() == Some(name)).unwrap();
+    let site = |node: &Node| -> &Site {
+        made.sites.iter().find(|s| s.metadata.name.as_ref() == Some(&node.spec.site)).unwrap()
+    };
+    let mut used: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for component in &app.spec.components {
+        let needs = component.needs.as_ref().unwrap();
+        let mut taken: Vec<&str> = Vec::new();
+        for replica in 0..component.replicas.unwrap_or(1) {
+            let Some(name) = places.get(&(component.name.clone(), replica)) else {
+                found.push(format!("{}/{replica} has no place", component.name));
+                continue;
+            };
+            let on = node(name);
+            let status = on.status.as_ref().unwrap();
+            let sum = used.entry(name).or_default();
+            sum.0 += needs.cpu.unwrap().millis();
+            sum.1 += needs.memory.unwrap().get();
+            let arch = status
+                .characteristics
+                .as_ref()
+                .unwrap()
+                .cpu
+                .as_ref()
+                .unwrap()
+                .architecture
+                .unwrap();
+            if !needs.arch.is_empty() && !needs.arch.contains(&arch) {
+                found.push(format!("{} on {arch}", component.name));
+            }
+            if needs.security.is_some_and(|level| level.score() > status.security_score.unwrap()) {
+                found.push(format!("{} on an unsafe node", component.name));
+            }
+            let labels = on.metadata.labels.as_ref().unwrap();
+            if needs.labels.iter().any(|(key, value)| labels.get(key) != Some(value)) {
+                found.push(format!("{} without its label", component.name));
+            }
+            let at = site(on);
+            if !needs.layers.is_empty() && !needs.layers.contains(&at.spec.layer.unwrap()) {
+                found.push(format!("{} on a wrong layer", component.name));
+            }
+            let runs =
+                component.run.iter().any(|r| r.way().unwrap().engines().contains(&at.spec.engine));
+            if !runs {
+                found.push(format!("{} cannot run by {}", component.name, at.spec.engine));
+            }
+            taken.push(name);
+        }
+        let spread = component.affinity.as_ref().and_then(|affinity| affinity.spread);
+        taken.sort_unstable();
+        if spread == Some(Spread::Node) && taken.windows(2).any(|pair| pair[0] == pair[1]) {
+            found.push(format!("{} is not spread", component.name));
+        }
+    }
+    for (name, (cpu, memory)) in used {
+        let has = node(name).status.as_ref().unwrap().allocatable.as_ref().unwrap();
+        if cpu > has.cpu.unwrap().millis() || memory > has.memory.unwrap().get() {
+            found.push(format!("{name} is too full"));
+        }
+    }
+    found.extend(network_broken(app, made, places));
+    found
+}
+
+/// Sites by number, and the links on the shortest ways between them.
+struct Net {
+    number: BTreeMap<String, usize>,
+    distance: Vec<Vec<u64>>,
+}
+
+impl Net {
+    /// Floyd and Warshall, by delay.
+    fn of(sites: &[Site], links: &[Link]) -> Net {
+        let names = sites.iter().map(|site| site.metadata.name.clone().unwrap());
+        let number: BTreeMap<String, usize> =
+            names.enumerate().map(|(i, name)| (name, i)).collect();
+        let mut distance = vec![vec![FAR; sites.len()]; sites.len()];
+        for (site, row) in distance.iter_mut().enumerate() {
+            row[site] = 0;
+        }
+        for link in links {
+            let [a, b] = [0, 1].map(|end: usize| number[&link.spec.ends[end].name]);
+            let latency = link.quality().latency.unwrap().micros();
+            distance[a][b] = distance[a][b].min(latency);
+            distance[b][a] = distance[b][a].min(latency);
+        }
+        for middle in 0..sites.len() {
+            for from in 0..sites.len() {
+                for to in 0..sites.len() {
+                    let around = distance[from][middle].saturating_add(distance[middle][to]);
+                    distance[from][to] = distance[from][to].min(around);
+                }
+            }
+        }
+        Net { number, distance }
+    }
+}
+
+fn network_broken(
+    app: &App,
+    made: &Instance,
+    places: &BTreeMap<(String, u32), String>,
+) -> Vec<String> {
+    let net = Net::of(&made.sites, &made.links);
+    let site = |node: &str| {
+        let node = made.nodes.iter().find(|n| n.metadata.name.as_deref() == Some(node)).unwrap();
+        net.number[&node.spec.site]
+    };
+    let mut found = Vec::new();
+    for component in &app.spec.components {
+        let own =
+            || places.iter().filter(|((name, _), _)| *name == component.name).map(|(_, node)| node);
+        for connection in &component.connects {
+            assert_ne!(connection.class, Some(ServiceClass::BestEffort));
+            let Some(max) = connection.latency else { continue };
+            for from in own() {
+                let callees = places.iter().filter(|((name, _), _)| *name == connection.to);
+                for (_, to) in callees {
+                    let has = net.distance[site(from)][site(to)];
+                    if has > max.micros() {
+                        found.push(format!("{} to {}: {has} µs", component.name, connection.to));
+                    }
+                }
+            }
+        }
+        if let Some(users) = &component.users {
+            for from in own() {
+                let has = net.distance[site(from)][net.number[&users.sites[0]]];
+                if has > users.latency.unwrap().micros() {
+                    found.push(format!("{} to its users: {has} µs", component.name));
+                }
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn a_plan_breaks_nothing_that_the_documents_ask_for() {
+    let (mut placed, mut refused) = (0, 0);
+    for seed in 0..150 {
+        let made = instance(&shape(seed));
+        let plan = planned(&made, &[], Scope::Pending);
+        let [app] = plan.apps.as_slice() else { panic!("one app, one plan") };
+        match app.outcome {
+            Outcome::Placed => {
+                assert_eq!(
+                    broken(&made.app, &made, &places(&plan)),
+                    [] as [String; 0],
+                    "seed {seed}"
+                );
+                assert!(plan.objective <= plan.bound, "seed {seed}");
+                placed += 1;
+            }
+            Outcome::Unplaced => {
+                assert!(!app.unplaced.is_empty(), "seed {seed} says nothing");
+                assert!(app.unplaced.iter().all(|u| !u.reasons.is_empty()), "seed {seed}");
+                refused += 1;
+            }
+            Outcome::Kept | Outcome::Refused => panic!("seed {seed}: {:?}", app.outcome),
+        }
+    }
+    // Made-up Apps that have no place are as welcome here, but not too many of them.
+    println!("placed {placed}, no place {refused}");
+    assert!(placed > 100, "placed {placed}, no place {refused}");
+}
+
+#[test]
+fn the_order_of_the_input_does_not_matter() {
+    for seed in 0..40 {
+        let made = instance(&shape(seed));
+        let mut turned = made.clone();
+        turned.sites.reverse();
+        turned.nodes.reverse();
+        turned.links.reverse();
+        turned.app.spec.components.reverse();
+        for component in &mut turned.app.spec.components {
+            component.connects.reverse();
+        }
+        let (first, second) =
+            (planned(&made, &[], Scope::Pending), planned(&turned, &[], Scope::Pending));
+        assert_eq!(first.objective, second.objective, "seed {seed}");
+        assert_eq!(places(&first), places(&second), "seed {seed}");
+    }
+}
+
+#[test]
+fn the_dumped_model_gives_our_objective_for_our_answer() {
+    for seed in 0..60 {
+        let made = instance(&shape(seed));
+        let loads = BTreeMap::new();
+        let (continuum, _) = Continuum::of(&made.sites, &made.nodes, &made.links, &loads);
+        let apps = [made.app.clone()];
+        let compiled = compile(&continuum, &apps, &[], &Options::default());
+        let found = select(&compiled.problem, &Limits::default()).unwrap();
+        assert_eq!(compiled.problem.check(&found.chosen), Ok(found.objective), "seed {seed}");
+        let plan = planned(&made, &[], Scope::Pending);
+        assert_eq!(plan.objective, found.objective, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_settled_state_gives_nothing_to_do() {
+    for seed in 0..60 {
+        let made = instance(&shape(seed));
+        let first = planned(&made, &[], Scope::Pending);
+        if first.apps[0].outcome != Outcome::Placed {
+            continue;
+        }
+        let running = as_running(&made, &first);
+        let quiet = planned(&made, &running, Scope::Pending);
+        assert_eq!(quiet.apps, [], "seed {seed}");
+        let thorough = planned(&made, &running, Scope::All);
+        let steps =
+            thorough.apps.iter().flat_map(|app| &app.instances).map(|instance| &instance.step);
+        assert!(
+            steps.clone().all(|step| *step == Step::Stay),
+            "seed {seed}: {:?}",
+            steps.collect::<Vec<_>>()
+        );
+    }
+}
