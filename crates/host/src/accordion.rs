@@ -230,6 +230,7 @@ fn rows(about: &About<'_>) -> Vec<(&'static str, Vec<Value>)> {
     let what = about.what;
     let model = what.cpu.as_ref().and_then(|cpu| cpu.model.clone()).unwrap_or_default();
     let battery = what.battery.as_ref();
+    let level = battery.and_then(|battery| battery.level).unwrap_or(0);
     let degrees = |part: fn(&Location) -> Option<f64>| text(about.location.and_then(part));
     vec![
         (
@@ -255,7 +256,7 @@ fn rows(about: &About<'_>) -> Vec<(&'static str, Vec<Value>)> {
                 about,
                 json!({
                     "node_battery_plugged": battery.is_some_and(|one| one.charging).to_string(),
-                    "node_battery_percent": battery.and_then(|one| one.level).unwrap_or(0).to_string(),
+                    "node_battery_percent": level.to_string(),
                 }),
             )],
         ),

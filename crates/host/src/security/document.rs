@@ -20,13 +20,17 @@ a machine gains nothing by hiding something. The score stands on the Node as `st
 a component can ask for it with `needs.security`.
 ";
 
+const COLUMNS: &str = "\
+| id | what must hold | why | how to mend it | weight |
+|---|---|---|---|---|";
+
 /// The whole page.
 pub fn render() -> String {
     let mut page = HEAD.to_owned();
     let checks = TABLES.iter().map(|table| table.checks.len()).sum::<usize>();
     writeln!(page, "\nThere are {checks} checks.").expect("writing to a String cannot fail");
     for table in TABLES {
-        write!(page, "\n## {}\n\n| id | what must hold | why | how to mend it | weight |\n|---|---|---|---|---|\n", table.title)
+        writeln!(page, "\n## {}\n\n{COLUMNS}", table.title)
             .expect("writing to a String cannot fail");
         for check in table.checks {
             writeln!(
