@@ -2,7 +2,6 @@
 //! are at hand.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -12,6 +11,7 @@ use tombolo_model::site::Location;
 use tombolo_model::{Node, NodeSpec};
 
 use super::fixture::{self, Fixture};
+use super::skip;
 
 fn node(name: &str, fixture: &Fixture) -> Node {
     let athens = Location {
@@ -187,15 +187,9 @@ fn several_nodes_by_topic() {
 /// The shape is theirs if every name in their file is also in ours.
 #[test]
 fn the_topics_have_the_fields_of_the_projects_own_answer() {
-    let Ok(folder) = std::env::var("TOMBOLO_TEST_DATA") else {
-        println!("skipped: TOMBOLO_TEST_DATA does not lead to the files of the projects");
-        return;
-    };
-    let path = PathBuf::from(folder).join("accordion/monitoring/characterization.json");
-    let Ok(text) = std::fs::read_to_string(&path) else {
-        println!("skipped: {} is not there", path.display());
-        return;
-    };
+    let test = "the_topics_have_the_fields_of_the_projects_own_answer";
+    let path = "data/accordion/monitoring/characterization.json";
+    let Some(text) = skip::unless_shared(test, path) else { return };
     let theirs: Value = serde_json::from_str(&text).unwrap();
     let ours = accordion::json_by_topic([&node("rack7", &fixture::server())], 1.0, "");
     assert_eq!(fields(&theirs, ""), fields(&ours, ""));

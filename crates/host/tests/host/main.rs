@@ -8,3 +8,4 @@ mod fixture;
 mod machines;
 mod real;
 mod security;
+mod skip;

@@ -6,6 +6,7 @@ use expect_test::{Expect, expect};
 use tombolo_host::security::{self, Facts, Report, TABLES, Verdict};
 
 use super::fixture::{self, Fixture};
+use super::skip;
 
 /// 2026-01-15, in seconds since 1970.
 const NOW: i64 = 1_768_435_200;
@@ -186,15 +187,6 @@ fn verdict(report: &Report, id: &str) -> Verdict {
     report.rows.iter().find(|row| row.id == id).unwrap().outcome.verdict
 }
 
-/// The files of a fixture belong to whoever runs the tests, and the checks want them to be root's.
-fn is_root() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        println!("skipped: only root can write files that belong to root");
-    }
-    root
-}
-
 /// The change breaks the one rule, and no other.
 #[track_caller]
 fn breaks(id: &str, change: fn(Fixture) -> Fixture) {
@@ -212,7 +204,7 @@ fn breaks(id: &str, change: fn(Fixture) -> Fixture) {
 
 #[test]
 fn a_machine_that_keeps_every_rule_has_the_full_score() {
-    if !is_root() {
+    if skip::unless_root("a_machine_that_keeps_every_rule_has_the_full_score") {
         return;
     }
     let report = judge(&hardened());
@@ -224,7 +216,7 @@ fn a_machine_that_keeps_every_rule_has_the_full_score() {
 
 #[test]
 fn every_rule_can_be_broken_alone() {
-    if !is_root() {
+    if skip::unless_root("every_rule_can_be_broken_alone") {
         return;
     }
     for (id, change) in BREAKS {
@@ -238,7 +230,7 @@ fn every_rule_can_be_broken_alone() {
 
 #[test]
 fn a_careless_machine_is_told_so() {
-    if !is_root() {
+    if skip::unless_root("a_careless_machine_is_told_so") {
         return;
     }
     let report = judge(&careless());
@@ -258,7 +250,7 @@ fn a_careless_machine_is_told_so() {
 
 #[test]
 fn what_may_not_be_looked_at_is_unknown_and_counts_as_not_passed() {
-    if !is_root() {
+    if skip::unless_root("what_may_not_be_looked_at_is_unknown_and_counts_as_not_passed") {
         return;
     }
     let hidden = hardened().without("/etc/shadow").folder("/etc/shadow").mode("/etc/shadow", 0o640);
