@@ -4,6 +4,7 @@
 //! file and line, all of them at once. [`parse`] is pure; [`read`] walks the disk.
 
 use std::{
+    collections::BTreeSet,
     fs,
     io::Read,
     path::{Path, PathBuf},
@@ -51,6 +52,8 @@ pub(crate) struct Text {
 pub(crate) struct Objects {
     pub(crate) manifests: Vec<Manifest>,
     pub(crate) notes: Vec<String>,
+    /// Namespaces that descriptors of other projects name: there they come into being by that.
+    pub(crate) namespaces: BTreeSet<String>,
 }
 
 impl Text {
@@ -91,6 +94,7 @@ pub(crate) fn read(
             Ok(found) => {
                 objects.manifests.extend(found.manifests);
                 objects.notes.extend(found.notes);
+                objects.namespaces.extend(found.namespaces);
             }
             Err(found) => problems.extend(found),
         }
@@ -217,6 +221,7 @@ pub(crate) fn parse(text: &Text, from: Option<Format>) -> Result<Objects, Vec<St
     let all = reading.others.into_iter().chain(apps).map(|object| (1, object)).collect();
     let mut found = objects(text, all)?;
     found.notes = notes.lines().map(str::to_owned).collect();
+    found.namespaces = found.manifests.iter().filter_map(|one| one.namespace.clone()).collect();
     Ok(found)
 }
 

@@ -50,7 +50,7 @@ const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  co
 
 #[test]
 fn the_example_becomes_an_app() {
-    let app = app(include_str!("../../../examples/icos-camera.yaml"));
+    let app = app(include_str!("../../../examples/formats/icos-camera.yaml"));
     assert_eq!(app.metadata.name.as_deref(), Some("camera"));
     assert_eq!(app.metadata.namespace.as_deref(), Some("yard"));
     assert_eq!(app.spec.description.as_deref(), Some("Watches the yard and keeps what it sees."));

@@ -11,6 +11,7 @@ use tower::ServiceExt as _;
 const DESCRIPTOR: &str = "\
 name: tide-watch
 description: watches the tide
+namespace: coast
 components:
 - name: gauge
   type: kubernetes
@@ -73,7 +74,7 @@ async fn a_descriptor_is_deployed_listed_stopped_changed_and_deleted() {
 
     let (code, _) = server.ask(Method::DELETE, &format!("/deployment/{id}/stop"), "").await;
     assert_eq!(code, 200);
-    let app = "/apis/tombolo.dev/v1alpha1/namespaces/default/apps/tide-watch";
+    let app = "/apis/tombolo.dev/v1alpha1/namespaces/coast/apps/tide-watch";
     let get = || Request::get(app).extension(Subject::first_admin()).body(Body::empty());
     let (_, stored) = server.send(get().expect("a request")).await;
     assert_eq!(stored["spec"]["stopped"], json!(true), "{stored}");
@@ -109,7 +110,7 @@ async fn a_broken_descriptor_is_refused_with_the_line() {
     let told = answer["details"]["diagnostics"].as_array().expect("diagnostics");
     let line = |found: &&Value| found["code"] == "missing-blank";
     let found = told.iter().find(line).expect("the mistake is told");
-    assert_eq!(found["range"]["start"]["line"], json!(7));
+    assert_eq!(found["range"]["start"]["line"], json!(8));
     let (code, answer) = server.ask(Method::POST, "/deployment/", "\u{7f}{{{").await;
     assert_eq!(code, 405, "{answer}");
 }

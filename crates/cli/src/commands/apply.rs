@@ -4,7 +4,7 @@
 
 use std::{io, time::Duration};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     args::ApplyArgs,
@@ -33,10 +33,13 @@ pub(super) struct Step {
 pub(super) async fn run(shell: &mut Shell, args: &ApplyArgs) -> Result<Exit, Failure> {
     let objects = files::read(&args.files, args.from, io::stdin())?;
     output::notes(&objects.notes);
-    let manifests = objects.manifests;
+    let manifests = objects.manifests.clone();
     let connection = shell.connect().await?;
     let namespace = shell.globals.namespace.as_deref();
     let steps = steps(&connection, namespace, manifests).await?;
+    for name in &objects.namespaces {
+        bring_namespace(shell, &connection, args, name).await?;
+    }
     let query = apply_query(&args.field_manager, args.force_conflicts, args.dry_run);
 
     let mut worst = Exit::Ok;
@@ -60,6 +63,28 @@ pub(super) async fn run(shell: &mut Shell, args: &ApplyArgs) -> Result<Exit, Fai
         }
     }
     Ok(worst)
+}
+
+/// Makes a namespace that is not there. One that is there is left alone: whoever applies may not be
+/// allowed to touch it.
+async fn bring_namespace(
+    shell: &mut Shell,
+    connection: &Connection,
+    args: &ApplyArgs,
+    name: &str,
+) -> Result<(), Failure> {
+    let path = format!("/api/v1/namespaces/{name}");
+    if connection.find(&path).await?.is_some() {
+        return Ok(());
+    }
+    if args.dry_run {
+        return Err(Failure::new(Exit::NotFound, format!("namespace {name:?} is not there yet"))
+            .hint(format!("make it for a dry run: kubectl create namespace {name}")));
+    }
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    let query = apply_query(&args.field_manager, false, false);
+    connection.apply(&query.after(&path), &namespace).await?;
+    shell.out.line(&format!("namespace/{name} created"))
 }
 
 /// What an apply did.

@@ -1,4 +1,4 @@
-//! The formats of CODECO, CHARITY and ACCORDION: our own samples in `examples/`, and, where the
+//! The formats of CODECO, CHARITY and ACCORDION: our own samples in `examples/formats/`, and, where the
 //! folder with the projects' documents is there, every example that they have published.
 
 #![expect(clippy::unwrap_used, reason = "a test may")]
@@ -63,7 +63,7 @@ fn is_noted(reading: &Reading, path: &str) -> bool {
 /// What becomes of a sample, all of it, in `expected/`.
 #[track_caller]
 fn check_example(name: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/formats").join(name);
     let text = fs::read_to_string(path).unwrap();
     let reading = clean(&text);
     let lines = Lines::new(&text);

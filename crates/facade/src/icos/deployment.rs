@@ -5,7 +5,10 @@ use axum::body::Bytes;
 use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
-use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
+};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
@@ -121,6 +124,9 @@ async fn exists(client: &Client, app: &App) -> Result<bool, Refusal> {
 
 /// Writes what was read and answers with the first deployment; a descriptor mostly has one.
 async fn write(client: &Client, reading: &Reading) -> Result<Value, Refusal> {
+    for app in &reading.apps {
+        bring_namespace(client, &namespace(app)).await?;
+    }
     for other in &reading.others {
         apply(client, other).await?;
     }
@@ -137,6 +143,17 @@ async fn write(client: &Client, reading: &Reading) -> Result<Value, Refusal> {
         answer["others"] = Value::Array(groups);
     }
     Ok(answer)
+}
+
+/// In ICOS a namespace comes into being by being named.
+async fn bring_namespace(client: &Client, name: &str) -> Result<(), Refusal> {
+    let api: Api<Namespace> = Api::all(client.clone());
+    if api.get_opt(name).await?.is_none() {
+        let mut namespace = Namespace::default();
+        namespace.metadata.name = Some(name.to_owned());
+        api.create(&PostParams::default(), &namespace).await?;
+    }
+    Ok(())
 }
 
 async fn apply(client: &Client, object: &Value) -> Result<(), Refusal> {

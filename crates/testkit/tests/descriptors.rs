@@ -1,0 +1,102 @@
+//! Descriptors of other projects against the real server: unchanged files through kubectl, the shell
+//! and the ICOS facade become Apps.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use serde_json::{Value, json};
+
+use tombolo_testkit::{Tombolo, eventually, tools};
+
+const CODECO: &str = include_str!("../../../examples/formats/codeco-app.yaml");
+const CHARITY: &str = include_str!("../../../examples/formats/charity-orchestration.yaml");
+const ICOS: &str = include_str!("../../../examples/formats/icos-camera.yaml");
+
+/// What the shell prints of an object, if it is there.
+async fn get(tombolo: &Tombolo, what: &[&str]) -> Option<Value> {
+    let args: Vec<&str> = [&["get"], what, &["-o", "json"]].concat();
+    let ran = tombolo.shell(&args).await;
+    (ran.code == Some(0)).then(|| ran.json())
+}
+
+#[tokio::test]
+async fn kubectl_applies_a_codecoapp_and_reads_its_status() {
+    if tools::kubectl("descriptors::kubectl_applies_a_codecoapp").is_none() {
+        return;
+    }
+    let tombolo = Tombolo::start().await;
+    tombolo.kubectl_with(&["apply", "-f", "-"], CODECO).await.ok();
+    let app = eventually("the App is made", async || get(&tombolo, &["app/parcel-line"]).await);
+    let app = app.await;
+    assert_eq!(app["metadata"]["ownerReferences"][0]["kind"], "CodecoApp");
+    assert_eq!(app["spec"]["profile"], "resilience");
+    let asked = ["get", "codecoapp", "parcel-line", "-o", "jsonpath={.status.status}"];
+    let status = eventually("its status is written", async || {
+        let word = tombolo.kubectl(&asked).await.ok();
+        (!word.is_empty()).then_some(word)
+    });
+    assert!(["OK", "Warning", "Error"].contains(&status.await.as_str()));
+
+    // The App follows the object, and goes with it.
+    let changed = CODECO.replace("performanceProfile: Resilience", "performanceProfile: Greenness");
+    assert_ne!(changed, CODECO);
+    tombolo.kubectl_with(&["apply", "-f", "-"], &changed).await.ok();
+    eventually("the App follows", async || {
+        let app = get(&tombolo, &["app/parcel-line"]).await?;
+        (app["spec"]["profile"] == "greenness").then_some(())
+    })
+    .await;
+    tombolo.kubectl(&["delete", "codecoapp", "parcel-line"]).await.ok();
+    eventually("the App goes", async || {
+        get(&tombolo, &["app/parcel-line"]).await.is_none().then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_mistake_in_a_foreign_object_stands_in_its_own_status() {
+    let tombolo = Tombolo::start().await;
+    let wrong = CODECO.replace("securityClass: Medium", "securityClass: Enormous");
+    assert_ne!(wrong, CODECO);
+    tombolo.shell_with(&["apply", "-f", "-"], &wrong).await.ok();
+    let status = eventually("the refusal", async || {
+        let object = get(&tombolo, &["codecoapp/parcel-line"]).await?;
+        (object["status"]["status"] == "Error").then(|| object["status"].clone())
+    });
+    assert!(status.await["errorMsg"].as_str().unwrap().contains("Enormous"));
+    assert!(get(&tombolo, &["app/parcel-line"]).await.is_none());
+}
+
+#[tokio::test]
+async fn an_orchestration_becomes_its_apps_and_their_secrets() {
+    let tombolo = Tombolo::start().await;
+    tombolo.shell_with(&["apply", "-f", "-"], CHARITY).await.ok();
+    let app = eventually("the App", async || get(&tombolo, &["app/berths"]).await).await;
+    assert_eq!(app["metadata"]["ownerReferences"][0]["kind"], "LowLevelOrchestration");
+    assert!(get(&tombolo, &["secret/berths-ledger-env"]).await.is_some());
+}
+
+#[tokio::test]
+async fn the_shell_applies_what_it_recognises_and_tells_what_it_left_out() {
+    let tombolo = Tombolo::start().await;
+    let ran = tombolo.shell_with(&["apply", "-f", "-"], ICOS).await;
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    assert!(ran.stdout.contains("app/"), "{ran:#?}");
+    assert!(!ran.stderr.is_empty(), "notes are told: {ran:#?}");
+    let wrong = ICOS.replacen("- name:", "-name:", 1);
+    let ran = tombolo.shell_with(&["apply", "-f", "-"], &wrong).await;
+    assert_eq!(ran.code, Some(1), "{ran:#?}");
+    assert!(ran.stderr.contains("stdin:"), "{ran:#?}");
+    assert!(ran.stderr.contains("nothing was sent"), "{ran:#?}");
+}
+
+#[tokio::test]
+async fn validate_and_convert_need_no_server() {
+    let tombolo = Tombolo::start().await;
+    let report = tombolo.shell_with(&["validate", "-o", "json", "-"], ICOS).await.json();
+    assert_eq!((&report[0]["format"], &report[0]["valid"]), (&json!("icos"), &json!(true)));
+    let app = tombolo.shell_with(&["convert", "-"], ICOS).await.ok();
+    let again = tombolo.shell_with(&["validate", "-o", "json", "-"], &app).await.json();
+    assert_eq!((&again[0]["format"], &again[0]["valid"]), (&json!("native"), &json!(true)));
+    let ran = tombolo.shell_with(&["validate", "-"], "name: x\ncomponents: 5\n").await;
+    assert_eq!(ran.code, Some(1), "{ran:#?}");
+}
