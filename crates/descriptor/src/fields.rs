@@ -287,6 +287,24 @@ impl<'a> Field<'a> {
         }
     }
 
+    /// The first `most` entries, and an error if there are more: for lists whose entries are held
+    /// against each other.
+    pub(crate) fn at_most(
+        &self,
+        mut entries: Vec<Field<'a>>,
+        most: usize,
+        reader: &mut Reader<'_>,
+    ) -> Vec<Field<'a>> {
+        if let Some(first) = entries.get(most) {
+            let message = format!("{} entries are too many", entries.len());
+            reader
+                .error("too-many", &first.path, first.key_span, message)
+                .expecting(format!("{most} at most; from here on they are not read"));
+            entries.truncate(most);
+        }
+        entries
+    }
+
     /// The entries of a list, or the one value that stands in its place.
     pub(crate) fn list_or_one(&self, reader: &mut Reader<'_>) -> Vec<Field<'a>> {
         match self.node.is_scalar() && !self.node.is_null() {

@@ -8,8 +8,8 @@ mod manifests;
 mod policies;
 mod requirements;
 
-use tombolo_model::App;
 use tombolo_model::app::{AppSpec, Weights};
+use tombolo_model::{App, suggest};
 use tombolo_yaml::{Node, Span};
 
 use crate::detect::is_icos_header;
@@ -31,6 +31,14 @@ const KNOWN: &[&str] = &[
     "requirements",
     "manifests",
 ];
+
+/// As many as an App can have.
+const COMPONENTS_MAX: usize = 512;
+/// Entries of a component's lists: as many as an App takes of any of them, or more. What is held
+/// against each other must be few, or a long text would keep us busy without end.
+const ENTRIES_MAX: usize = 256;
+/// Names that are looked through for the one that was meant.
+const NAMES_COMPARED_MAX: usize = 512;
 
 /// Reads the documents of one text: a header, and Kubernetes or compose documents beside it.
 pub(crate) fn read(documents: &[Node], reader: &mut Reader<'_>) -> Vec<App> {
@@ -83,7 +91,11 @@ fn read_app(header: &Node, beside: &[Field<'_>], reader: &mut Reader<'_>) -> Opt
 
     let mut components: Vec<Read<'_>> = Vec::new();
     let listed = fields.need("components", reader, "a list of components");
-    for entry in listed.as_ref().map(|field| field.list(reader)).unwrap_or_default() {
+    let entries = match &listed {
+        Some(field) => field.at_most(field.list(reader), COMPONENTS_MAX, reader),
+        None => Vec::new(),
+    };
+    for entry in entries {
         let number = components.len();
         let read = component::read(&entry, number, whole.as_ref(), &mut manifests, reader);
         components.extend(read);
@@ -159,9 +171,9 @@ fn unknown_name<'n>(
     let message = format!("no {what} is named {}", shown(name));
     let diagnostic = field.error(reader, code, message);
     if known.clone().next().is_some() {
-        diagnostic.expecting(tombolo_model::suggest::one_of(known.clone().take(16)));
+        diagnostic.expecting(suggest::one_of(known.clone().take(16)));
     }
-    if let Some(meant) = tombolo_model::suggest::nearest(name, known) {
+    if let Some(meant) = suggest::nearest(name, known.take(NAMES_COMPARED_MAX)) {
         let span = field.node.span;
         diagnostic.mended_by(span, meant);
     }

@@ -31,11 +31,11 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            // Ten times the largest request that an API server takes.
-            bytes: 16 << 20,
+            // Several times the largest request that an API server takes.
+            bytes: 8 << 20,
             depth: 100,
             // At some hundred bytes each, this bounds the memory of one text.
-            nodes: 1_000_000,
+            nodes: 400_000,
             aliases: 10_000,
             documents: 10_000,
             problems: 100,

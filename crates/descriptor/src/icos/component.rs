@@ -7,7 +7,7 @@ use tombolo_model::run::Run;
 use tombolo_yaml::Node;
 
 use super::manifests::{Engine, Manifest, Manifests, wrong_engine};
-use super::requirements;
+use super::{ENTRIES_MAX, requirements};
 use crate::fields::{Field, Rest};
 use crate::path::shown;
 use crate::reader::Reader;
@@ -57,7 +57,7 @@ pub(super) fn read<'a>(
     let manifests: Vec<Manifest<'a>> = match &listed {
         Some(field) => {
             field.origin(reader, format!("{at}.run"));
-            let entries = field.list(reader);
+            let entries = field.at_most(field.list(reader), ENTRIES_MAX, reader);
             entries.iter().filter_map(|entry| find(entry, all, reader)).collect()
         }
         None => {
@@ -225,7 +225,7 @@ fn exposed(manifests: &[Manifest<'_>], reader: &mut Reader<'_>) -> Vec<Expose> {
             let Some(exposed) = read_port(&port, public, reader) else { continue };
             let twin =
                 |other: &Expose| other.port == exposed.port && other.protocol == exposed.protocol;
-            if !expose.iter().any(twin) {
+            if expose.len() < ENTRIES_MAX && !expose.iter().any(twin) {
                 expose.push(exposed);
             }
         }

@@ -1,10 +1,12 @@
 //! The manifests of a descriptor, wherever they stand: in documents beside the header (A), in a list
 //! with a name for each (B), or in a list as they are (C). Components refer to them by name.
 
+use std::collections::BTreeMap;
+
 use tombolo_model::suggest;
 use tombolo_yaml::Node;
 
-use super::unknown_name;
+use super::{NAMES_COMPARED_MAX, unknown_name};
 use crate::fields::{Field, Rest};
 use crate::path::shown;
 use crate::reader::Reader;
@@ -12,6 +14,9 @@ use crate::reader::Reader;
 /// All manifests of one descriptor.
 pub(super) struct Manifests<'a> {
     list: Vec<Manifest<'a>>,
+    by_name: BTreeMap<&'a str, usize>,
+    /// For those whose name in the list is another than their own.
+    by_object: BTreeMap<&'a str, usize>,
     /// Some could not be read, which was told; that they are not found need not be told as well.
     is_partial: bool,
 }
@@ -42,7 +47,12 @@ impl<'a> Manifests<'a> {
         reader: &mut Reader<'_>,
     ) -> Manifests<'a> {
         let is_partial = listed.as_ref().is_some_and(|field| field.node.as_list().is_none());
-        let mut manifests = Manifests { list: Vec::new(), is_partial };
+        let mut manifests = Manifests {
+            list: Vec::new(),
+            by_name: BTreeMap::new(),
+            by_object: BTreeMap::new(),
+            is_partial,
+        };
         for field in listed.map(|field| field.list(reader)).unwrap_or_default() {
             manifests.add(&field, reader);
         }
@@ -62,22 +72,25 @@ impl<'a> Manifests<'a> {
             self.is_partial = true;
             return None;
         };
-        if let Some(twin) = self.list.iter().find(|other| other.name == manifest.name) {
-            let first = twin.content.node.span;
+        if let Some(twin) = self.by_name.get(manifest.name) {
+            let first = self.list[*twin].content.node.span;
             let message = format!("two manifests are named {}", shown(manifest.name));
             entry.error(reader, "duplicate", message).see(first, "first here");
             return None;
         }
+        let index = self.list.len();
+        self.by_name.insert(manifest.name, index);
+        if let Some(name) = manifest.object_name {
+            self.by_object.entry(name).or_insert(index);
+        }
         self.list.push(manifest);
-        Some(self.list.len() - 1)
+        Some(index)
     }
 
     /// The manifest that a component names, marked as used.
     pub(super) fn find(&mut self, name: &str) -> Option<&Manifest<'a>> {
-        let by_name = self.list.iter().position(|manifest| manifest.name == name);
-        let index = by_name
-            .or_else(|| self.list.iter().position(|manifest| manifest.object_name == Some(name)))?;
-        self.at(index)
+        let index = self.by_name.get(name).or_else(|| self.by_object.get(name))?;
+        self.at(*index)
     }
 
     pub(super) fn at(&mut self, index: usize) -> Option<&Manifest<'a>> {
@@ -90,6 +103,7 @@ impl<'a> Manifests<'a> {
     pub(super) fn tell_unknown(&mut self, field: &Field<'_>, reader: &mut Reader<'_>) {
         let names: Vec<&str> = self.list.iter().map(|manifest| manifest.name).collect();
         unknown_name(field, reader, "unknown-manifest", "manifest", names.iter().copied());
+        let names = names.into_iter().take(NAMES_COMPARED_MAX);
         let meant = field.node.raw().and_then(|name| suggest::nearest(name, names));
         for manifest in self.list.iter_mut().filter(|manifest| Some(manifest.name) == meant) {
             manifest.is_used = true;

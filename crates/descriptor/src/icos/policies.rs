@@ -8,6 +8,7 @@ use tombolo_model::Level;
 use tombolo_model::app::{AppPolicy, AppSpec, Weights};
 use tombolo_model::policy::{Action, Check, Properties, Remediation, Thresholds};
 
+use super::ENTRIES_MAX;
 use super::component::Read;
 use crate::NoteKind;
 use crate::fields::{Field, Fields, Rest};
@@ -36,6 +37,9 @@ const CUSTOM: &[&str] = &[
     "apply-to",
     "component",
 ];
+
+/// Policies in one list; an App has as many at most.
+const POLICIES_MAX: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Type {
@@ -83,7 +87,8 @@ impl Policies {
         component: Option<&str>,
         reader: &mut Reader<'_>,
     ) {
-        for entry in field.list_or_mapping(reader) {
+        let entries = field.at_most(field.list_or_mapping(reader), POLICIES_MAX, reader);
+        for entry in entries {
             self.read_one(&entry, component, reader);
         }
     }
@@ -149,7 +154,7 @@ impl Policies {
             return Ok(component.map(str::to_owned).into_iter().collect());
         };
         let mut targets = Vec::new();
-        for field in named.list_or_one(reader) {
+        for field in named.at_most(named.list_or_one(reader), ENTRIES_MAX, reader) {
             let Some(name) = field.str(reader) else { continue };
             if name == "*" {
                 field.changed(reader, "for all components, which an App says by naming none");

@@ -6,6 +6,7 @@ use tombolo_model::needs::Needs;
 use tombolo_model::{Bytes, Cpu};
 use tombolo_yaml::Node;
 
+use super::ENTRIES_MAX;
 use super::manifests::{Engine, Manifest};
 use crate::fields::{Field, Rest};
 use crate::reader::Reader;
@@ -100,7 +101,7 @@ fn read_label(component: &mut Component, field: &Field<'_>, at: &str, reader: &m
 }
 
 fn add_device(needs: &mut Needs, name: &str) {
-    if !needs.devices.iter().any(|device| device == name) {
+    if needs.devices.len() < ENTRIES_MAX && !needs.devices.iter().any(|device| device == name) {
         needs.devices.push(name.to_owned());
     }
 }
