@@ -12,12 +12,15 @@ use tombolo_model::component::{Component, Connection, Expose, Protocol};
 use tombolo_model::needs::Needs;
 use tombolo_model::run::{Container, Run};
 use tombolo_model::{App, AppSpec, suggest};
-use tombolo_yaml::Node;
+use tombolo_yaml::{Node, Span};
 
 use crate::fields::{Field, Fields, Rest};
 use crate::path::shown;
 use crate::reader::{Reader, dashed};
-use crate::tosca::{NODE_DROPPED, NodeTemplate, Template, requirements};
+use crate::tosca::host::Hosts;
+use crate::tosca::{
+    COMPARED_MAX, COMPONENTS_MAX, NODE_DROPPED, NodeTemplate, Template, geolocation, requirements,
+};
 
 const COMPONENT: &str = "Component";
 const PLATFORM: &str = "Platform";
@@ -76,6 +79,11 @@ struct Survey<'a> {
     /// The applications, in the order of the text.
     apps: Vec<&'a str>,
     components: Vec<Known<'a>>,
+    /// Places in `components`, by the names that others call them: of the template, their own, and
+    /// the template's whatever its case.
+    by_key: BTreeMap<&'a str, usize>,
+    by_name: BTreeMap<&'a str, usize>,
+    by_plain_key: BTreeMap<String, usize>,
 }
 
 #[derive(Debug)]
@@ -86,6 +94,7 @@ struct Known<'a> {
     written: &'a str,
     /// Its name in the App.
     name: String,
+    span: Span,
     /// The number of its application.
     app: usize,
     /// Its number within the application.
@@ -114,15 +123,20 @@ pub(crate) fn read(documents: &[Node], reader: &mut Reader<'_>) -> Vec<App> {
         AppSpec { description: template.description.clone(), ..AppSpec::default() };
         survey.apps.len()
     ];
-    let mut components = survey.components.iter();
+    let mut hosts = Hosts::new();
+    let mut components = survey.components.iter().take(COMPONENTS_MAX);
     for node in template.nodes.iter().filter(|node| node.kind == COMPONENT) {
         if is_machine(node) {
             tell_machine(node, reader);
         } else if let Some(known) = components.next() {
             reader.begin_app(known.app);
-            let component = read_component(node, known, &template, &survey, reader);
+            let component = read_component(node, known, &template, &mut hosts, &survey, reader);
             specs[known.app].components.extend(component);
         }
+    }
+    if let Some(known) = survey.components.get(COMPONENTS_MAX) {
+        let message = format!("a model has {COMPONENTS_MAX} components at most");
+        template.field.error(reader, "too-many", message).see(known.span, "from here on");
     }
     host::tell_unused(&template, reader);
     for node in template.nodes.iter().filter(|node| node.kind == PLATFORM) {
@@ -144,21 +158,23 @@ fn survey<'a>(template: &Template<'a>) -> Survey<'a> {
     let named = template.name.as_ref().and_then(|name| name.node.as_str());
     let default = platforms.filter_map(|node| property(node, "application")).next().or(named);
     let mut survey = Survey::default();
+    let mut apps: BTreeMap<String, usize> = BTreeMap::new();
     let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
     for node in template.nodes.iter().filter(|node| node.kind == COMPONENT && !is_machine(node)) {
         let application = property(node, "application").or(default).unwrap_or("app");
-        let app =
-            match survey.apps.iter().position(|known| app_name(known) == app_name(application)) {
-                Some(app) => app,
-                None => {
-                    survey.apps.push(application);
-                    survey.apps.len() - 1
-                }
-            };
+        let app = *apps.entry(app_name(application)).or_insert(survey.apps.len());
+        if app == survey.apps.len() {
+            survey.apps.push(application);
+        }
         let written = property(node, "name").unwrap_or(&node.key.text);
         let index = counts.entry(app).or_default();
+        let place = survey.components.len();
+        survey.by_key.insert(&node.key.text, place);
+        survey.by_name.entry(written).or_insert(place);
+        survey.by_plain_key.entry(node.key.text.to_lowercase()).or_insert(place);
         survey.components.push(Known {
             key: &node.key.text,
+            span: node.key.span,
             written,
             name: component_name(written),
             app,
@@ -195,10 +211,11 @@ fn tell_machine(node: &NodeTemplate<'_>, reader: &mut Reader<'_>) {
     node.field.dropped(reader, "virtual machines cannot be run");
 }
 
-fn read_component<'a>(
+fn read_component<'t, 'a>(
     node: &NodeTemplate<'a>,
     known: &Known<'a>,
-    template: &Template<'a>,
+    template: &'t Template<'a>,
+    hosts: &mut Hosts<'t>,
     survey: &Survey<'a>,
     reader: &mut Reader<'_>,
 ) -> Option<Component> {
@@ -216,8 +233,9 @@ fn read_component<'a>(
     let mut needs = Needs::default();
     read_properties(properties?.fields(reader)?, known, survey, template, &mut component, reader);
     for requirement in &required {
-        host::read(requirement, template, &mut component, &mut needs, reader);
+        host::read(requirement, template, hosts, &mut component, &mut needs, reader);
     }
+    geolocation::spread(&mut component);
     component.needs = (needs != Needs::default()).then_some(needs);
     Some(component)
 }
@@ -240,10 +258,10 @@ fn read_properties<'a>(
             fields.missing(reader, "registry", "{properties: {image: IMAGE}}");
         }
     }
-    if let Some(unit) = fields.take("deployment_unit") {
-        if unit.one_of(reader, UNITS).is_some() {
-            unit.changed(reader, "a container runs on any engine that runs one");
-        }
+    if let Some(unit) = fields.take("deployment_unit")
+        && unit.one_of(reader, UNITS).is_some()
+    {
+        unit.changed(reader, "a container runs on any engine that runs one");
     }
     if let Some(instance) = fields.take("instance") {
         component.replicas = instance.count(reader, 10_000);
@@ -356,13 +374,12 @@ impl<'a> Survey<'a> {
         if let Some(known) = self.find(name) {
             return Some(known);
         }
-        let machine = template.nodes.iter().find(|node| node.key.text == name && is_machine(node));
-        if machine.is_some() {
+        if template.node(name).is_some_and(is_machine) {
             field.dropped(reader, "it is a virtual machine, and those cannot be run");
             return None;
         }
         let span = field.node.span;
-        let names = self.components.iter().map(|known| known.key);
+        let names = self.components.iter().map(|known| known.key).take(COMPARED_MAX);
         let message = format!("no component is named {}", shown(name));
         let diagnostic = field.error(reader, "unknown-reference", message);
         diagnostic.expecting("the name of a node template of type Component");
@@ -373,10 +390,8 @@ impl<'a> Survey<'a> {
     }
 
     fn find(&self, name: &str) -> Option<&Known<'a>> {
-        let by =
-            |fits: &dyn Fn(&Known<'a>) -> bool| self.components.iter().find(|known| fits(known));
-        by(&|known| known.key == name)
-            .or_else(|| by(&|known| known.written == name))
-            .or_else(|| by(&|known| known.key.eq_ignore_ascii_case(name)))
+        let place = self.by_key.get(name).or_else(|| self.by_name.get(name));
+        let place = place.or_else(|| self.by_plain_key.get(&name.to_lowercase()))?;
+        self.components.get(*place)
     }
 }

@@ -16,6 +16,7 @@ use tombolo_yaml::Node;
 use crate::fields::{Field, Fields, Rest};
 use crate::foreign::head::Head;
 use crate::reader::{Reader, dashed};
+use crate::tosca::COMPONENTS_MAX;
 
 /// On an App: the name of the application where CODECO has two and we one.
 const ANNOTATION_NAME: &str = "codeco.he-codeco.eu/app-name";
@@ -190,6 +191,11 @@ fn components<'a>(
     let names = Names { own, apps, components: service_names(&services) };
     let mut components = Vec::new();
     for service in &services {
+        if components.len() == COMPONENTS_MAX {
+            let message = format!("an App has {COMPONENTS_MAX} components at most");
+            service.error(reader, "too-many", message);
+            break;
+        }
         components.extend(service::read(service, components.len(), floor, &names, pods, reader));
     }
     expose_called(&mut components);
@@ -215,14 +221,14 @@ fn component_name(written: &str) -> String {
 
 /// A port that a channel leads to must be reachable, whether its container lists it or not.
 fn expose_called(components: &mut [Component]) {
-    let called: BTreeSet<(String, u16)> = components
-        .iter()
-        .flat_map(|component| &component.connects)
-        .filter(|connection| connection.app.is_none())
-        .filter_map(|connection| Some((connection.to.clone(), connection.port?)))
-        .collect();
+    let mut called: BTreeMap<String, BTreeSet<u16>> = BTreeMap::new();
+    for connection in components.iter().flat_map(|component| &component.connects) {
+        if let (None, Some(port)) = (&connection.app, connection.port) {
+            called.entry(connection.to.clone()).or_default().insert(port);
+        }
+    }
     for component in components {
-        for (_, port) in called.iter().filter(|(name, _)| *name == component.name) {
+        for port in called.get(&component.name).into_iter().flatten() {
             if !component.expose.iter().any(|expose| expose.port == *port) {
                 let expose = Expose { port: *port, protocol: Protocol::Tcp, ..Expose::default() };
                 component.expose.push(expose);

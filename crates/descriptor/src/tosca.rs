@@ -4,7 +4,10 @@
 
 pub(crate) mod filter;
 pub(crate) mod geolocation;
+pub(crate) mod host;
 mod inputs;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use tombolo_model::suggest;
 use tombolo_yaml::{Key, Node, Severity};
@@ -14,6 +17,12 @@ use crate::path::shown;
 use crate::reader::Reader;
 
 pub(crate) use inputs::Inputs;
+
+/// As many components as an App has; of a text with more the rest is not read.
+pub(crate) const COMPONENTS_MAX: usize = 512;
+
+/// With more names each wrong one would take longer to compare than to mend.
+pub(crate) const COMPARED_MAX: usize = 512;
 
 const VERSIONS: &[&str] = &[
     "tosca_simple_yaml_1_0",
@@ -66,6 +75,9 @@ pub(crate) struct Template<'a> {
     pub(crate) description: Option<String>,
     pub(crate) inputs: Inputs<'a>,
     pub(crate) nodes: Vec<NodeTemplate<'a>>,
+    /// Places in `nodes` by name: texts with thousands of nodes that refer to each other are read
+    /// too.
+    places: BTreeMap<&'a str, usize>,
     /// The whole, for errors about it.
     pub(crate) field: Field<'a>,
 }
@@ -122,11 +134,13 @@ impl<'a> Template<'a> {
         };
         let known = &["inputs", "node_templates"];
         topology.finish(Rest::Foreign { known, dropped: TOPOLOGY_DROPPED }, reader);
-        Some(Template { name, author, version, description, inputs, nodes, field })
+        let names = nodes.iter().map(|node| node.key.text.as_str());
+        let places = names.zip(0..).collect();
+        Some(Template { name, author, version, description, inputs, nodes, places, field })
     }
 
     pub(crate) fn node(&self, name: &str) -> Option<&NodeTemplate<'a>> {
-        self.nodes.iter().find(|node| node.key.text == name)
+        self.places.get(name).and_then(|place| self.nodes.get(*place))
     }
 
     /// The node template that a value names, if it is one of `kinds`.
@@ -137,18 +151,16 @@ impl<'a> Template<'a> {
         reader: &mut Reader<'_>,
     ) -> Option<&NodeTemplate<'a>> {
         let name = field.str(reader)?;
-        let fitting = || self.nodes.iter().filter(|node| kinds.contains(&node.kind));
-        if let Some(node) = fitting().find(|node| node.key.text == name) {
-            return Some(node);
-        }
         let message = match self.node(name) {
+            Some(node) if kinds.contains(&node.kind) => return Some(node),
             Some(other) => format!("{} is a {}", shown(name), other.kind),
             None => format!("no node template is named {}", shown(name)),
         };
         let span = field.node.span;
         let diagnostic = field.error(reader, "unknown-reference", message);
         diagnostic.expecting(format!("the name of a {}", suggest::one_of(kinds.iter().copied())));
-        let names = fitting().map(|node| node.key.text.as_str());
+        let fitting = self.nodes.iter().filter(|node| kinds.contains(&node.kind));
+        let names = fitting.map(|node| node.key.text.as_str()).take(COMPARED_MAX);
         if let Some(meant) = suggest::nearest(name, names) {
             diagnostic.mended_by(span, meant);
         }
@@ -240,6 +252,18 @@ pub(crate) fn requirements<'a>(
         }
     }
     requirements
+}
+
+/// The names that the node templates of some kinds ask for in their requirements.
+pub(crate) fn required<'a>(template: &Template<'a>, by: &[&str]) -> BTreeSet<&'a str> {
+    let askers = template.nodes.iter().filter(|node| by.contains(&node.kind));
+    let lists = askers.filter_map(|node| node.field.node.get("requirements")?.as_list());
+    let entries = lists.flatten().filter_map(Node::as_map).flatten();
+    let targets = entries.filter_map(|(_, value)| match value.is_scalar() {
+        true => value.as_str(),
+        false => value.get("node")?.as_str(),
+    });
+    targets.collect()
 }
 
 /// The mappings of a value that is a mapping, or a list of them.

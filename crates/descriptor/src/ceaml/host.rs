@@ -9,7 +9,10 @@ use tombolo_yaml::Node;
 use super::COMPONENT;
 use crate::fields::{Field, Fields, Rest};
 use crate::reader::Reader;
-use crate::tosca::{NODE_DROPPED, NodeTemplate, Requirement, Template, filter, geolocation};
+use crate::tosca::host::{Host, Hosts};
+use crate::tosca::{
+    NODE_DROPPED, NodeTemplate, Requirement, Template, filter, geolocation, required,
+};
 
 pub(super) const EDGE: &str = "tosca.nodes.Compute.EdgeNode";
 pub(super) const CLOUD: &str = "tosca.nodes.Compute.PublicCloud";
@@ -27,9 +30,10 @@ const CLUSTER_DROPPED: &[(&str, &str)] = &[
 ];
 
 /// `host`: what the component asks of its node.
-pub(super) fn read<'a>(
+pub(super) fn read<'t, 'a>(
     requirement: &Requirement<'a>,
-    template: &Template<'a>,
+    template: &'t Template<'a>,
+    hosts: &mut Hosts<'t>,
     component: &mut Component,
     needs: &mut Needs,
     reader: &mut Reader<'_>,
@@ -43,73 +47,69 @@ pub(super) fn read<'a>(
     }
     let Some(target) = &requirement.node else { return };
     let Some(node) = template.refer(target, HOSTS, reader) else { return };
-    match node.kind {
-        CLUSTER => read_cluster(node, template, component, needs, reader),
-        _ => read_machine(node, template, component, needs, reader),
+    let name = node.key.text.as_str();
+    if !hosts.contains_key(name) {
+        let host = match node.kind {
+            CLUSTER => read_cluster(node, template, hosts, reader),
+            _ => read_machine(node, template, reader),
+        };
+        hosts.insert(name, host.bounded(&node.field, reader));
+    }
+    if let Some(host) = hosts.get(name) {
+        host.join(needs);
+        component.places.clone_from(&host.places);
     }
 }
 
 /// Hosts that no component asks for, nor any cluster.
 pub(super) fn tell_unused(template: &Template<'_>, reader: &mut Reader<'_>) {
+    let clusters = template.nodes.iter().filter(|node| node.kind == CLUSTER);
+    let members = clusters
+        .filter_map(|node| node.field.node.at(&["properties", "members"])?.as_list())
+        .flatten()
+        .filter_map(Node::as_str);
+    let mut asked = required(template, &[COMPONENT]);
+    asked.extend(members);
     for node in template.nodes.iter().filter(|node| HOSTS.contains(&node.kind)) {
-        let name = node.key.text.as_str();
-        let asked = template.nodes.iter().any(|other| match other.kind {
-            COMPONENT => {
-                other.field.node.get("requirements").is_some_and(|list| mentions(list, name))
-            }
-            CLUSTER => other
-                .field
-                .node
-                .at(&["properties", "members"])
-                .is_some_and(|list| mentions(list, name)),
-            _ => false,
-        });
-        if !asked {
+        if !asked.contains(node.key.text.as_str()) {
             node.field.dropped(reader, "no component asks for it");
         }
     }
 }
 
-fn mentions(node: &Node, name: &str) -> bool {
-    let in_list = |items: &[Node]| items.iter().any(|item| mentions(item, name));
-    node.as_str() == Some(name)
-        || node.as_list().is_some_and(in_list)
-        || node.as_map().is_some_and(|entries| entries.iter().any(|(_, node)| mentions(node, name)))
-}
-
 fn read_machine<'a>(
     node: &NodeTemplate<'a>,
     template: &Template<'a>,
-    component: &mut Component,
-    needs: &mut Needs,
     reader: &mut Reader<'_>,
-) {
-    needs.layers = match node.kind {
+) -> Host {
+    let mut host = Host::default();
+    host.needs.layers = match node.kind {
         EDGE => vec![Layer::NearEdge, Layer::FarEdge],
         CLOUD => vec![Layer::Cloud],
         _ => Vec::new(),
     };
-    if !needs.layers.is_empty() {
+    if !host.needs.layers.is_empty() {
         node.kind_field.changed(reader, "the type of a host becomes the layers that will do");
     }
-    let Some(mut fields) = node.fields(reader) else { return };
+    let Some(mut fields) = node.fields(reader) else { return host };
     if let Some(properties) = fields.take("properties").and_then(|field| field.fields(reader)) {
-        read_properties(properties, template, component, needs, reader);
+        read_properties(properties, template, &mut host, reader);
     }
     if let Some(capabilities) = fields.take("capabilities") {
-        filter::capabilities(&capabilities, &template.inputs, needs, reader);
+        filter::capabilities(&capabilities, &template.inputs, &mut host.needs, reader);
     }
     let dropped = NODE_DROPPED;
     fields.finish(Rest::Foreign { known: &["properties", "capabilities"], dropped }, reader);
+    host
 }
 
 fn read_properties<'a>(
     mut fields: Fields<'a>,
     template: &Template<'a>,
-    component: &mut Component,
-    needs: &mut Needs,
+    host: &mut Host,
     reader: &mut Reader<'_>,
 ) {
+    let Host { needs, places, volumes: _ } = host;
     if let Some(building) = fields.take("building_type")
         && let Some(kind) = building.text(reader)
     {
@@ -127,7 +127,7 @@ fn read_properties<'a>(
         }
     }
     if let Some(place) = fields.take("geolocation") {
-        geolocation::read(&inner(&place), &template.inputs, component, needs, reader);
+        geolocation::read(&inner(&place), &template.inputs, places, needs, reader);
     }
     if let Some(gpu) = fields.take("gpu_model").map(|gpu| inner(&gpu)) {
         needs.gpu = Some(1);
@@ -157,38 +157,35 @@ fn inner<'a>(field: &Field<'a>) -> Field<'a> {
 }
 
 /// An instance goes to one node, so a cluster asks for what its members have.
-fn read_cluster<'a>(
+fn read_cluster<'t, 'a>(
     node: &NodeTemplate<'a>,
-    template: &Template<'a>,
-    component: &mut Component,
-    needs: &mut Needs,
+    template: &'t Template<'a>,
+    hosts: &mut Hosts<'t>,
     reader: &mut Reader<'_>,
-) {
-    let Some(mut fields) = node.fields(reader) else { return };
+) -> Host {
+    let mut first: Option<Host> = None;
+    let Some(mut fields) = node.fields(reader) else { return Host::default() };
     let properties = fields.take("properties").and_then(|field| field.fields(reader));
     fields.finish(Rest::Foreign { known: &["properties"], dropped: NODE_DROPPED }, reader);
-    let Some(mut properties) = properties else { return };
+    let Some(mut properties) = properties else { return Host::default() };
     if let Some(members) = properties.take("members") {
         members.changed(reader, "any node that is like one of the members will do");
-        let mut first: Option<Needs> = None;
         for member in members.list(reader) {
             let Some(machine) = template.refer(&member, MACHINES, reader) else { continue };
-            let mut its = Needs::default();
-            match &first {
-                None => {
-                    read_machine(machine, template, component, &mut its, reader);
-                    first = Some(its);
+            let name = machine.key.text.as_str();
+            if !hosts.contains_key(name) {
+                let host = read_machine(machine, template, reader);
+                hosts.insert(name, host.bounded(&machine.field, reader));
+            }
+            match (&first, hosts.get(name)) {
+                (None, host) => first = host.cloned(),
+                (Some(first), Some(host)) if host != first => {
+                    member.dropped(reader, "it differs from the first member, which counts");
                 }
-                Some(first) => {
-                    let mut other = Component::default();
-                    read_machine(machine, template, &mut other, &mut its, reader);
-                    if its != *first {
-                        member.dropped(reader, "it differs from the first member, which counts");
-                    }
-                }
+                (Some(_), _) => (),
             }
         }
-        *needs = first.unwrap_or_default();
     }
     properties.finish(Rest::Foreign { known: &["members"], dropped: CLUSTER_DROPPED }, reader);
+    first.unwrap_or_default()
 }

@@ -2,7 +2,7 @@
 //! workflows, which become policies as far as they compare a metric with a number. Called by
 //! [`super::read`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tombolo_model::AppSpec;
 use tombolo_model::app::AppPolicy;
@@ -79,27 +79,29 @@ pub(super) fn platform<'a>(
         );
     }
     let mut scenarios: Vec<Scenario<'_, 'a>> = Vec::new();
+    let mut places = BTreeMap::new();
     let workflows = fields.take("workflows").map(|list| list.list(reader)).unwrap_or_default();
     for field in &workflows {
         let Some(scenario) = read_scenario(field, survey, template, reader) else { continue };
-        let same = |known: &&mut Scenario<'_, 'a>| {
-            known.target.key == scenario.target.key
-                && known.condition.node.as_str() == scenario.condition.node.as_str()
-        };
-        match scenarios.iter_mut().find(same) {
+        let key = (scenario.target.key, scenario.condition.node.as_str());
+        match places.get(&key).and_then(|place: &usize| scenarios.get_mut(*place)) {
             Some(known) => {
                 field.changed(reader, "it has the condition of another scenario and joins it");
                 known.steps.extend(scenario.steps);
             }
-            None => scenarios.push(scenario),
+            None => {
+                places.insert(key, scenarios.len());
+                scenarios.push(scenario);
+            }
         }
     }
+    let mut names = BTreeMap::new();
     for scenario in &scenarios {
         reader.begin_app(scenario.target.app);
         if let Some(spec) = specs.get_mut(scenario.target.app) {
             let origin = format!("spec.policies[{}]", spec.policies.len());
             scenario.field.origin(reader, origin);
-            spec.policies.extend(policy(scenario, &spec.policies, reader));
+            spec.policies.extend(policy(scenario, &mut names, reader));
         }
     }
     let dropped = &[("optimizations", "which outside optimiser to ask cannot be said")];
@@ -165,7 +167,7 @@ fn read_action<'a>(
 
 fn policy(
     scenario: &Scenario<'_, '_>,
-    policies: &[AppPolicy],
+    names: &mut BTreeMap<String, usize>,
     reader: &mut Reader<'_>,
 ) -> Option<AppPolicy> {
     let field = &scenario.field;
@@ -194,7 +196,7 @@ fn policy(
         let message = format!("the metrics are {}", condition.units.join(", "));
         scenario.condition.assumed(reader, &message);
     }
-    let name = unique(scenario.name.as_deref().unwrap_or("workflow"), policies);
+    let name = unique(scenario.name.as_deref().unwrap_or("workflow"), names);
     let message =
         format!("it becomes the policy {name}, which answers with {}", remediation.action);
     field.changed(reader, &message);
@@ -233,13 +235,23 @@ fn remediation(steps: &BTreeSet<Step>) -> Option<Remediation> {
     })
 }
 
-/// A name that no policy has yet.
-fn unique(written: &str, policies: &[AppPolicy]) -> String {
+/// A name that no policy has yet. `names` counts how often each was wanted.
+fn unique(written: &str, names: &mut BTreeMap<String, usize>) -> String {
     let base = match dashed(written) {
         name if name.is_empty() => "workflow".to_owned(),
         name => name.get(..57).unwrap_or(&name).trim_end_matches('-').to_owned(),
     };
-    let is_free = |name: &String| policies.iter().all(|policy| policy.name != *name);
-    let numbered = (2..).map(|number| format!("{base}-{number}"));
-    std::iter::once(base.clone()).chain(numbered).find(is_free).unwrap_or(base)
+    loop {
+        let count = names.entry(base.clone()).or_default();
+        *count += 1;
+        let name = match count {
+            1 => return base,
+            count => format!("{base}-{count}"),
+        };
+        // Somebody may be named like that already.
+        if names.get(&name).is_none() {
+            names.insert(name.clone(), 1);
+            return name;
+        }
+    }
 }

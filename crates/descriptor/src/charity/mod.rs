@@ -9,3 +9,12 @@ pub(crate) mod tosca;
 const ANNOTATION_OWNER: &str = "charity-project.eu/owner";
 /// On an App: the version of the blueprint.
 const ANNOTATION_VERSION: &str = "charity-project.eu/version";
+
+/// The place of a variable of a component's container in its App.
+fn environment_path(component: &str, variable: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
+    match variable.chars().all(plain) {
+        true => format!("{component}.run[0].container.env.{variable}"),
+        false => format!("{component}.run[0].container.env[{variable}]"),
+    }
+}

@@ -8,7 +8,7 @@ use tombolo_model::component::{Component, Connection, Expose, Protocol};
 use tombolo_model::{BitRate, Duration};
 use tombolo_yaml::Span;
 
-use super::tosca::{COMPONENT, EXTERNAL, LINK, POINT, Part};
+use super::tosca::{COMPONENT, EXTERNAL, LINK, POINT};
 use crate::fields::{Field, Fields, Rest};
 use crate::reader::Reader;
 use crate::tosca::{NODE_DROPPED, NodeTemplate, Template, blocks, filter, requirements};
@@ -20,6 +20,9 @@ const PROTOCOLS: &[(&str, Protocol)] = &[
     ("HTTPS", Protocol::Https),
 ];
 const PROPERTIES: &[&str] = &["name", "port", "protocol", "public"];
+
+/// Every end may call every other, so more would be a great many connections.
+const ENDS_MAX: usize = 64;
 
 /// A connection point.
 #[derive(Debug)]
@@ -43,10 +46,11 @@ struct Network {
     jitter: Option<Duration>,
 }
 
-/// Gives the components their ports and connections.
+/// Gives the components their ports and connections. `parts` are the node templates that run
+/// something, with the number of their component; none for what runs elsewhere.
 pub(super) fn connect<'a>(
     template: &Template<'a>,
-    parts: &[Part<'a>],
+    parts: &BTreeMap<&'a str, Option<usize>>,
     components: &mut [Component],
     reader: &mut Reader<'_>,
 ) {
@@ -62,11 +66,21 @@ pub(super) fn connect<'a>(
     for point in &points {
         expose(point, &outside, components, reader);
     }
+    let mut joined: BTreeMap<&str, Vec<&Point<'_>>> = BTreeMap::new();
+    for point in &points {
+        for link in &point.links {
+            joined.entry(link).or_default().push(point);
+        }
+    }
     for node in template.nodes.iter().filter(|node| node.kind == LINK) {
         let network = read_link(node, template, reader);
-        let joined: Vec<&Point<'_>> =
-            points.iter().filter(|point| point.links.contains(node.key.text.as_str())).collect();
-        if join(&joined, &network, components, reader) == 0 {
+        let ends = joined.get(node.key.text.as_str()).map(Vec::as_slice).unwrap_or_default();
+        if ends.len() > ENDS_MAX {
+            let message = format!("{} points are on one link, {ENDS_MAX} at most", ends.len());
+            reader.error("too-many", &node.field.path, node.key.span, message);
+            continue;
+        }
+        if join(ends, &network, components, reader) == 0 {
             let why = match outside.contains(node.key.text.as_str()) {
                 true => "the link leads to what runs elsewhere, where nothing is measured",
                 false => "the link joins no two components of the App",
@@ -79,7 +93,7 @@ pub(super) fn connect<'a>(
 fn read_point<'a>(
     node: &NodeTemplate<'a>,
     template: &Template<'a>,
-    parts: &[Part<'a>],
+    parts: &BTreeMap<&'a str, Option<usize>>,
     reader: &mut Reader<'_>,
 ) -> Option<Point<'a>> {
     let mut fields = node.fields(reader)?;
@@ -105,7 +119,7 @@ fn read_point<'a>(
         match requirement.name.text.as_str() {
             "binding" => {
                 let part = template.refer(target, &[COMPONENT, EXTERNAL], reader)?;
-                bound = parts.iter().find(|known| known.key == part.key.text);
+                bound = parts.get(part.key.text.as_str()).copied();
             }
             "link" => {
                 let link = template.refer(target, &[LINK], reader);
@@ -125,7 +139,7 @@ fn read_point<'a>(
             .expecting("requirements: [{binding: {node: COMPONENT}}]");
         return None;
     };
-    point.component = bound.component;
+    point.component = bound;
     Some(point)
 }
 

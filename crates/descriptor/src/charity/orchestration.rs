@@ -11,7 +11,7 @@ use tombolo_model::run::{Container, KeyRef, Run};
 use tombolo_model::{App, AppSpec};
 use tombolo_yaml::{Node, Span};
 
-use super::ANNOTATION_OWNER;
+use super::{ANNOTATION_OWNER, environment_path};
 use crate::fields::{Field, Rest};
 use crate::foreign::head::Head;
 use crate::reader::Reader;
@@ -186,8 +186,7 @@ fn read_component(
         }
     }
     if let Some(env) = fields.take("env") {
-        env.origin(reader, format!("{path}.run[0].container.env"));
-        read_environment(&env, &component.name, context, &mut container, reader);
+        read_environment(&env, &component.name, &path, context, &mut container, reader);
     }
     if let Some(tls) = fields.take("tls") {
         read_tls(&tls, reader);
@@ -221,6 +220,7 @@ fn read_expose(field: &Field<'_>, reader: &mut Reader<'_>) -> Option<Expose> {
 fn read_environment(
     field: &Field<'_>,
     component: &str,
+    path: &str,
     context: &Context<'_, '_>,
     container: &mut Container,
     reader: &mut Reader<'_>,
@@ -232,7 +232,9 @@ fn read_environment(
     fields.finish(Rest::Foreign { known: &["is-secret", "variables"], dropped: &[] }, reader);
     let mut values = BTreeMap::new();
     for variable in variables.map(|list| list.list(reader)).unwrap_or_default() {
-        values.extend(read_variable(&variable, reader));
+        let Some((name, value)) = read_variable(&variable, reader) else { continue };
+        reader.origin(environment_path(path, &name), variable.node.span);
+        values.insert(name, value);
     }
     let (true, Some(app)) = (secret, context.app) else {
         container.env = values;

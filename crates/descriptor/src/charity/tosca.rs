@@ -1,6 +1,8 @@
 //! CHARITY's TOSCA blueprint: components, the nodes that they ask for, and the links between their
 //! connection points (`network.rs`). Called through the table of formats.
 
+use std::collections::BTreeMap;
+
 use tombolo_model::component::Component;
 use tombolo_model::needs::Needs;
 use tombolo_model::run::{Container, Run, Volume};
@@ -8,11 +10,13 @@ use tombolo_model::site::Layer;
 use tombolo_model::{App, AppSpec};
 use tombolo_yaml::Node;
 
-use super::{ANNOTATION_OWNER, ANNOTATION_VERSION, network};
+use super::{ANNOTATION_OWNER, ANNOTATION_VERSION, environment_path, network};
 use crate::fields::{Field, Fields, Rest};
 use crate::reader::Reader;
+use crate::tosca::host::{Host, Hosts};
 use crate::tosca::{
-    NODE_DROPPED, NodeTemplate, Requirement, Template, filter, geolocation, requirements,
+    COMPONENTS_MAX, NODE_DROPPED, NodeTemplate, Requirement, Template, filter, geolocation,
+    required, requirements,
 };
 
 pub(super) const COMPONENT: &str = "Charity.Component";
@@ -45,15 +49,6 @@ enum Unit {
     External,
 }
 
-/// A node template that runs something, here or elsewhere.
-#[derive(Debug)]
-pub(super) struct Part<'a> {
-    /// The name of the node template.
-    pub(super) key: &'a str,
-    /// Its number among the components; none if it runs elsewhere.
-    pub(super) component: Option<usize>,
-}
-
 /// Reads the documents of one text.
 pub(crate) fn read(documents: &[Node], reader: &mut Reader<'_>) -> Vec<App> {
     let Some(template) = Template::read(documents, reader) else { return Vec::new() };
@@ -61,17 +56,24 @@ pub(crate) fn read(documents: &[Node], reader: &mut Reader<'_>) -> Vec<App> {
     reader.origin("metadata", template.field.node.span);
     reader.origin("spec", template.field.node.span);
     let mut spec = AppSpec { description: template.description.clone(), ..AppSpec::default() };
-    let mut parts = Vec::new();
+    let mut parts = BTreeMap::new();
+    let mut hosts = Hosts::new();
     for node in &template.nodes {
         match node.kind {
             COMPONENT => {
-                let component = read_component(node, spec.components.len(), &template, reader);
+                if spec.components.len() == COMPONENTS_MAX {
+                    let message = format!("an App has {COMPONENTS_MAX} components at most");
+                    reader.error("too-many", &node.field.path, node.key.span, message);
+                    break;
+                }
+                let component =
+                    read_component(node, spec.components.len(), &template, &mut hosts, reader);
                 let number = component.as_ref().map(|_| spec.components.len());
-                parts.push(Part { key: &node.key.text, component: number });
+                parts.insert(node.key.text.as_str(), number);
                 spec.components.extend(component);
             }
             EXTERNAL => {
-                parts.push(Part { key: &node.key.text, component: None });
+                parts.insert(node.key.text.as_str(), None);
                 node.field.dropped(reader, ELSEWHERE);
             }
             // These are read where they are asked for.
@@ -113,39 +115,30 @@ fn app_name(template: &Template<'_>, reader: &mut Reader<'_>) -> Option<String> 
 
 /// Nodes that no component asks for.
 fn tell_unused(template: &Template<'_>, reader: &mut Reader<'_>) {
+    let (hosts, storages) = (required(template, &[COMPONENT]), required(template, &[NODE]));
     for node in &template.nodes {
-        let name = node.key.text.as_str();
-        let used = match node.kind {
-            NODE => is_required(template, COMPONENT, name),
-            LOCAL_STORAGE | PERSISTENT_STORAGE => is_required(template, NODE, name),
+        let asked = match node.kind {
+            NODE => &hosts,
+            LOCAL_STORAGE | PERSISTENT_STORAGE => &storages,
             _ => continue,
         };
-        if !used {
+        if !asked.contains(node.key.text.as_str()) {
             node.field.dropped(reader, "nothing asks for it");
         }
     }
 }
 
-fn is_required(template: &Template<'_>, by: &str, name: &str) -> bool {
-    let askers = template.nodes.iter().filter(|node| node.kind == by);
-    askers.filter_map(|node| node.field.node.get("requirements")?.as_list()).flatten().any(|item| {
-        item.as_map().unwrap_or_default().iter().any(|(_, value)| {
-            let target = if value.is_scalar() { Some(value) } else { value.get("node") };
-            target.and_then(Node::as_str) == Some(name)
-        })
-    })
-}
-
 /// A component that runs here; nothing for one that runs elsewhere.
-fn read_component<'a>(
+fn read_component<'t, 'a>(
     node: &NodeTemplate<'a>,
     index: usize,
-    template: &Template<'a>,
+    template: &'t Template<'a>,
+    hosts: &mut Hosts<'t>,
     reader: &mut Reader<'_>,
 ) -> Option<Component> {
     let mut fields = node.fields(reader)?;
     let properties = fields.need("properties", reader, "what the component is");
-    let required = requirements(fields.take("requirements"), reader);
+    let asked = requirements(fields.take("requirements"), reader);
     fields.finish(
         Rest::Foreign { known: &["properties", "requirements"], dropped: NODE_DROPPED },
         reader,
@@ -172,12 +165,13 @@ fn read_component<'a>(
     let place = fields.take("geolocation");
     let mut container =
         read_properties(fields, node, template, &path, &mut component, &mut needs, reader);
-    for requirement in &required {
-        read_host(requirement, template, &mut needs, &mut container, reader);
+    for requirement in &asked {
+        read_host(requirement, template, hosts, &mut needs, &mut container, reader);
     }
     if let Some(place) = place {
-        geolocation::read(&place, &template.inputs, &mut component, &mut needs, reader);
+        geolocation::read(&place, &template.inputs, &mut component.places, &mut needs, reader);
     }
+    geolocation::spread(&mut component);
     component.needs = (needs != Needs::default()).then_some(needs);
     component.run = vec![Run { container: Some(container), ..Run::default() }];
     Some(component)
@@ -217,6 +211,7 @@ fn read_properties<'a>(
         environment.origin(reader, format!("{path}.run[0].container.env"));
         let entries = environment.fields(reader).map(Fields::entries).unwrap_or_default();
         for (key, value) in entries {
+            reader.origin(environment_path(path, &key.text), key.span);
             if let Some(text) = template.inputs.text(&value, reader) {
                 container.env.insert(key.text.clone(), text);
             }
@@ -242,9 +237,10 @@ fn read_image<'a>(
 }
 
 /// `host`: what the component asks of its node.
-fn read_host<'a>(
+fn read_host<'t, 'a>(
     requirement: &Requirement<'a>,
-    template: &Template<'a>,
+    template: &'t Template<'a>,
+    hosts: &mut Hosts<'t>,
     needs: &mut Needs,
     container: &mut Container,
     reader: &mut Reader<'_>,
@@ -261,21 +257,38 @@ fn read_host<'a>(
     }
     let Some(target) = &requirement.node else { return };
     let Some(node) = template.refer(target, &[NODE], reader) else { return };
-    let Some(mut fields) = node.fields(reader) else { return };
+    let name = node.key.text.as_str();
+    if !hosts.contains_key(name) {
+        hosts.insert(name, read_node(node, template, reader).bounded(&node.field, reader));
+    }
+    if let Some(host) = hosts.get(name) {
+        host.join(needs);
+        container.volumes.extend(host.volumes.clone());
+    }
+}
+
+fn read_node<'a>(
+    node: &NodeTemplate<'a>,
+    template: &Template<'a>,
+    reader: &mut Reader<'_>,
+) -> Host {
+    let mut host = Host::default();
+    let Some(mut fields) = node.fields(reader) else { return host };
     if let Some(filter) = fields.take("node_filter") {
-        read_filter(&filter, template, needs, reader);
+        read_filter(&filter, template, &mut host.needs, reader);
     }
     if let Some(capabilities) = fields.take("capabilities") {
-        filter::capabilities(&capabilities, &template.inputs, needs, reader);
+        filter::capabilities(&capabilities, &template.inputs, &mut host.needs, reader);
     }
     for storage in requirements(fields.take("requirements"), reader) {
-        container.volumes.extend(read_storage(&storage, template, reader));
+        host.volumes.extend(read_storage(&storage, template, reader));
     }
     if let Some(properties) = fields.take("properties") {
         properties.dropped(reader, "a node is asked for by its capabilities");
     }
     let known = &["node_filter", "capabilities", "requirements"];
     fields.finish(Rest::Foreign { known, dropped: NODE_DROPPED }, reader);
+    host
 }
 
 fn read_filter<'a>(

@@ -1,6 +1,7 @@
 //! One service of a CodecoApp as a component: its pod, what it needs, and its channels. Called by
 //! [`super::read`].
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use tombolo_model::Bytes;
@@ -22,8 +23,16 @@ const TEMPLATE_DROPPED: &[(&str, &str)] = &[("metadata", TEMPLATE)];
 /// What people put into a `podspec` from a Deployment around it.
 const AROUND_A_POD: &[&str] = &["replicas", "selector", "template"];
 
+/// Many services may name one pod; together they may not read more than a text of this length.
+const NAMED_PODS_BYTES_MAX: u32 = 4 << 20;
+
 /// The pods of the same text, by name, for the services of D11 that refer to theirs.
-pub(super) type Pods<'a> = BTreeMap<&'a str, Field<'a>>;
+#[derive(Debug)]
+pub(super) struct Pods<'a> {
+    named: BTreeMap<&'a str, Field<'a>>,
+    /// How much may still be read.
+    bytes_left: Cell<u32>,
+}
 
 /// The PodSpecs of the pods and Deployments among the documents.
 pub(super) fn named_pods(documents: &[Node]) -> Pods<'_> {
@@ -42,7 +51,7 @@ pub(super) fn named_pods(documents: &[Node]) -> Pods<'_> {
         }
         Some((name, field))
     });
-    named.collect()
+    Pods { named: named.collect(), bytes_left: Cell::new(NAMED_PODS_BYTES_MAX) }
 }
 
 /// A document beside the CodecoApps: Secrets and ConfigMaps go along, pods are read where a service
@@ -56,7 +65,7 @@ pub(super) fn other_document(
     let name = document.at(&["metadata", "name"]).and_then(Node::as_str).unwrap_or_default();
     match kind {
         "Secret" | "ConfigMap" => reader.other(document.to_json()),
-        _ if pods.contains_key(name) => (),
+        _ if pods.named.contains_key(name) => (),
         _ => {
             let field = Field::document(document);
             field.dropped(reader, &format!("a {kind} beside a CodecoApp is not taken along"));
@@ -219,8 +228,18 @@ fn refer(
     reader: &mut Reader<'_>,
 ) {
     let Some(name) = named.str(reader) else { return };
-    if let Some(pod) = pods.get(name) {
-        take_pod(pod, component, needs, reader);
+    if let Some(pod) = pods.named.get(name) {
+        let length = pod.node.span.end.saturating_sub(pod.node.span.start);
+        match pods.bytes_left.get().checked_sub(length) {
+            Some(left) => {
+                pods.bytes_left.set(left);
+                take_pod(pod, component, needs, reader);
+            }
+            None => {
+                let message = "so large a pod cannot be named so often";
+                named.error(reader, "too-many", message);
+            }
+        }
         return;
     }
     let image = dashed(name);

@@ -19,7 +19,7 @@ const KNOWN: &[&str] = &["latitude", "longitude", "exact", "region", "country", 
 pub(crate) fn read<'a>(
     field: &Field<'a>,
     inputs: &Inputs<'a>,
-    component: &mut Component,
+    places: &mut Vec<Place>,
     needs: &mut Needs,
     reader: &mut Reader<'_>,
 ) {
@@ -58,14 +58,21 @@ pub(crate) fn read<'a>(
     if let Some(city) = city
         && let Some(name) = city.text(reader)
     {
-        component.places.push(Place {
+        places.push(Place {
             by: PlaceKey::City,
             operator: PlaceOperator::In,
             values: vec![name],
-            quantity: component.replicas.filter(|replicas| *replicas > 0),
+            quantity: None,
         });
     }
     fields.finish(Rest::Foreign { known: KNOWN, dropped: &[] }, reader);
+}
+
+/// A place is for all instances of the component that it was read for.
+pub(crate) fn spread(component: &mut Component) {
+    for place in &mut component.places {
+        place.quantity = component.replicas.filter(|replicas| *replicas > 0);
+    }
 }
 
 fn point(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Option<(f64, f64)> {

@@ -86,6 +86,36 @@ fn check_example(name: &str) {
     expect_file![expected].assert_eq(&shown);
 }
 
+/// What a value may be that should be another.
+const OTHERS: &[&str] = &["~", "x", "-1", "[]", "[1]", "{}", "{a: 1}", "{get_input: LEVEL}"];
+
+/// Every line is taken away, and then its value becomes something else. Readers may complain.
+#[test]
+fn no_change_of_a_line_makes_a_reader_panic() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/complete");
+    let names = [
+        "codeco.yaml",
+        "codeco.older.yaml",
+        "charity-orchestration.yaml",
+        "charity-tosca.yaml",
+        "ceaml.yaml",
+    ];
+    for name in names {
+        let text = fs::read_to_string(folder.join(name)).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        for (index, line) in lines.iter().enumerate() {
+            let key = line.split_inclusive(": ").next().unwrap_or_default();
+            let value = OTHERS[index % OTHERS.len()];
+            let other = format!("{}: {value}", key.trim_end().trim_end_matches(':'));
+            for instead in ["", &other] {
+                let mut changed = lines.clone();
+                changed[index] = instead;
+                let _ = reading(&changed.join("\n"));
+            }
+        }
+    }
+}
+
 #[test]
 fn every_sample_becomes_what_it_says() {
     check_example("codeco-app.yaml");
