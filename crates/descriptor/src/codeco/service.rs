@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use tombolo_model::Bytes;
-use tombolo_model::component::{Component, Data, Expose};
+use tombolo_model::component::{Affinity, Component, Data, Expose};
 use tombolo_model::needs::Needs;
 use tombolo_model::run::{Container, Run};
 use tombolo_yaml::{Node, Value};
@@ -13,13 +13,16 @@ use tombolo_yaml::{Node, Value};
 use super::{Floor, Names, channel};
 use crate::beyond::Keep;
 use crate::fields::{Field, Rest};
-use crate::kubernetes::pod::{self, Objects};
+use crate::kubernetes::pod::{self, Objects, Pod};
+use crate::kubernetes::scheduling::Selector;
 use crate::reader::{Reader, dashed};
 
 const SERVICE: &[&str] = &["serviceName", "podspec", "serviceChannels", "nwbandwidth", "nwlatency"];
 const RESOURCES: &[&str] = &["cpu", "mem", "nwbandwidth", "nwlatency"];
 const TEMPLATE: &str = "Tombolo labels its instances itself";
 const TEMPLATE_DROPPED: &[(&str, &str)] = &[("metadata", TEMPLATE)];
+/// By which a pod tells whose it is.
+const SERVICE_LABELS: &[&str] = &["app", "app.kubernetes.io/name"];
 /// What people put into a `podspec` from a Deployment around it.
 const AROUND_A_POD: &[&str] = &["replicas", "selector", "template"];
 
@@ -101,12 +104,12 @@ pub(super) fn read<'a>(
     let named = fields.take("podspecname");
     match (podspec, named) {
         (Some(podspec), named) => {
-            read_pod(&podspec, &mut component, &mut needs, reader);
+            read_pod(&podspec, names, &mut component, &mut needs, reader);
             if let Some(named) = named {
                 named.dropped(reader, "the podspec itself is given");
             }
         }
-        (None, Some(named)) => refer(&named, pods, &mut component, &mut needs, reader),
+        (None, Some(named)) => refer(&named, pods, names, &mut component, &mut needs, reader),
         (None, None) => {
             fields.missing(reader, "podspec", "what runs, as a Kubernetes PodSpec");
         }
@@ -140,6 +143,7 @@ pub(super) fn input(field: &Field<'_>, components: &mut [Component], reader: &mu
 
 fn read_pod<'a>(
     podspec: &Field<'a>,
+    names: &Names<'_>,
     component: &mut Component,
     needs: &mut Needs,
     reader: &mut Reader<'_>,
@@ -157,7 +161,7 @@ fn read_pod<'a>(
     // What is left is the pod's own, and read as such below.
     let _ = around.take_rest();
     match (inner, has_containers) {
-        (Some(inner), false) => take_pod(&inner, component, needs, reader),
+        (Some(inner), false) => take_pod(&inner, names, component, needs, reader),
         (inner, _) => {
             if let Some(inner) = inner {
                 inner.dropped(reader, "the containers beside the template are taken");
@@ -165,7 +169,7 @@ fn read_pod<'a>(
             let bare = without_surroundings(podspec.node);
             let bare =
                 Field { node: &bare, path: podspec.path.clone(), key_span: podspec.key_span };
-            take_pod(&bare, component, needs, reader);
+            take_pod(&bare, names, component, needs, reader);
         }
     }
 }
@@ -186,11 +190,13 @@ fn without_surroundings(podspec: &Node) -> Node {
 
 fn take_pod(
     spec: &Field<'_>,
+    names: &Names<'_>,
     component: &mut Component,
     needs: &mut Needs,
     reader: &mut Reader<'_>,
 ) {
     let read = pod::pod(spec, &Objects::default(), Keep::WhenNeeded, reader);
+    component.affinity = affinity(&read, &component.name, names, spec, reader);
     *needs = read.needs;
     component.health = read.health;
     component.stop_grace = read.stop_grace;
@@ -202,6 +208,40 @@ fn take_pod(
         Some(container) => vec![Run { container: Some(container), ..Run::default() }],
         None => vec![Run { manifests: vec![deployment(component, spec)], ..Run::default() }],
     };
+}
+
+/// The services that a pod wants near or far. CODECO labels pods with the name of their service.
+fn affinity(
+    read: &Pod,
+    own: &str,
+    names: &Names<'_>,
+    spec: &Field<'_>,
+    reader: &mut Reader<'_>,
+) -> Option<Affinity> {
+    let mut is_lost = false;
+    let mut chosen = |selectors: &[Selector]| -> Vec<String> {
+        let mut found = Vec::new();
+        for selector in selectors {
+            let values = SERVICE_LABELS.iter().find_map(|label| selector.any_of.get(*label));
+            let values = values.filter(|_| selector.any_of.len() == 1).into_iter().flatten();
+            let services: Vec<String> =
+                values.filter_map(|value| names.components.get(value.as_str()).cloned()).collect();
+            is_lost |= services.is_empty();
+            found.extend(services);
+        }
+        found.sort();
+        found.dedup();
+        found
+    };
+    let mut with = chosen(&read.with);
+    // Its instances cannot share a site with themselves.
+    with.retain(|name| name != own);
+    let affinity = Affinity { with, apart: chosen(&read.apart), spread: read.spread };
+    if is_lost && let Some((key, node)) = spec.node.entry("affinity") {
+        let field = Field { node, path: spec.path.key(&key.text), key_span: key.span };
+        field.dropped(reader, "no service of the application has those labels");
+    }
+    (affinity != Affinity::default()).then_some(affinity)
 }
 
 /// A pod that a container cannot say, as the Deployment that CODECO makes of it.
@@ -223,6 +263,7 @@ fn deployment(component: &Component, spec: &Field<'_>) -> serde_json::Value {
 fn refer(
     named: &Field<'_>,
     pods: &Pods<'_>,
+    names: &Names<'_>,
     component: &mut Component,
     needs: &mut Needs,
     reader: &mut Reader<'_>,
@@ -233,7 +274,7 @@ fn refer(
         match pods.bytes_left.get().checked_sub(length) {
             Some(left) => {
                 pods.bytes_left.set(left);
-                take_pod(pod, component, needs, reader);
+                take_pod(pod, names, component, needs, reader);
             }
             None => {
                 let message = "so large a pod cannot be named so often";

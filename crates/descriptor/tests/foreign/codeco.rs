@@ -240,6 +240,21 @@ fn a_pod_of_several_containers_is_kept_as_it_is() {
 }
 
 #[test]
+fn a_pod_that_keeps_away_from_itself_is_apart() {
+    let affinity = "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: \
+                    [{labelSelector: {matchLabels: {app: LABEL}}, topologyKey: kubernetes.io/hostname}]}}";
+    let with = |label: &str| {
+        let affinity = affinity.replace("LABEL", label);
+        with_spec("").replace("podspec: {", &format!("podspec: {{{affinity}, "))
+    };
+    let app = only_app(&with("till"));
+    assert_eq!(app.spec.components[0].affinity.as_ref().unwrap().apart, ["till"]);
+    let reading = clean(&with("stranger"));
+    assert_eq!(reading.apps[0].spec.components[0].affinity, None);
+    assert!(is_noted(&reading, "spec.codecoapp-msspec[0].podspec.affinity"));
+}
+
+#[test]
 fn a_pod_that_is_named_is_found_in_the_same_text() {
     let text = "\
 apiVersion: codeco.he-codeco.eu/v1alpha1
