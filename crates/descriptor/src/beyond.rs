@@ -90,6 +90,12 @@ pub(crate) fn foreign<'r>(known: &'r [&'r str]) -> Rest<'r> {
 }
 
 impl<'a> Field<'a> {
+    /// What stands for a whole object in a note: its name, or its kind, or the object.
+    pub(crate) fn head(&self) -> Field<'a> {
+        let name = self.look(&["metadata", "name"]);
+        name.or_else(|| self.look(&["kind"])).unwrap_or_else(|| self.clone())
+    }
+
     /// The entries of a mapping whose keys are data.
     pub(crate) fn pairs(&self, reader: &mut Reader<'_>) -> Vec<(String, Field<'a>)> {
         let entries = self.fields(reader).map(|fields| fields.entries()).unwrap_or_default();

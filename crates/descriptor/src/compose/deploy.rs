@@ -31,9 +31,10 @@ pub(super) fn read(fields: &mut Fields<'_>, component: &mut Component, reader: &
     }
     if let Some(gpus) = fields.take("gpus") {
         match gpus.node.as_list() {
-            Some(_) => {
-                gpus.list(reader).iter().for_each(|one| read_device(one, &mut needs, reader))
-            }
+            Some(_) => gpus
+                .list(reader)
+                .iter()
+                .for_each(|one| read_device(one, Device::Gpu, &mut needs, reader)),
             None => {
                 gpus.assumed(reader, "one graphics processor is asked for");
                 needs.gpu = Some(1);
@@ -110,7 +111,7 @@ fn read_resources(field: &Field<'_>, needs: &mut Needs, reader: &mut Reader<'_>)
             }
         }
         for device in inner.take_list("devices", reader) {
-            read_device(&device, needs, reader);
+            read_device(&device, Device::Any, needs, reader);
         }
         extensions(&mut inner, amounts.node, reader);
         let dropped = [
@@ -125,10 +126,13 @@ fn read_resources(field: &Field<'_>, needs: &mut Needs, reader: &mut Reader<'_>)
     fields.finish(foreign(&["limits", "reservations"]), reader);
 }
 
-fn read_device(field: &Field<'_>, needs: &mut Needs, reader: &mut Reader<'_>) {
+fn read_device(field: &Field<'_>, kind: Device, needs: &mut Needs, reader: &mut Reader<'_>) {
     let Some(mut fields) = field.fields(reader) else { return };
-    let capabilities =
-        fields.take("capabilities").map(|list| list.texts(reader)).unwrap_or_default();
+    let capabilities = match kind {
+        Device::Gpu => fields.take("capabilities"),
+        Device::Any => fields.need("capabilities", reader, "[gpu]"),
+    };
+    let words = capabilities.as_ref().map(|list| list.texts(reader)).unwrap_or_default();
     let count = fields.take("count");
     let ids = fields.take("device_ids").map(|ids| ids.list(reader).len());
     let dropped = [
@@ -137,10 +141,15 @@ fn read_device(field: &Field<'_>, needs: &mut Needs, reader: &mut Reader<'_>) {
     ];
     let known = ["capabilities", "count", "device_ids"];
     fields.finish(Rest::Foreign { known: &known, dropped: &dropped }, reader);
-    let is_gpu = |word: &String| matches!(word.as_str(), "gpu" | "nvidia" | "compute");
-    if !capabilities.is_empty() && !capabilities.iter().any(is_gpu) {
+    let is_gpu = |word: &String| matches!(word.as_str(), "gpu" | "nvidia");
+    if kind == Device::Any && !words.iter().any(is_gpu) {
         field.dropped(reader, "only graphics processors are reserved");
         return;
+    }
+    if let Some(capabilities) = &capabilities
+        && !words.iter().all(is_gpu)
+    {
+        capabilities.dropped(reader, "a graphics processor has all of its capabilities");
     }
     let amount = match (&count, ids) {
         (Some(count), _) if count.node.as_str() == Some("all") => {
@@ -155,6 +164,14 @@ fn read_device(field: &Field<'_>, needs: &mut Needs, reader: &mut Reader<'_>) {
         (None, None) => Some(1),
     };
     needs.gpu = amount.map(|amount| needs.gpu.unwrap_or(0).saturating_add(amount)).or(needs.gpu);
+}
+
+/// What an entry of a list of devices stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Device {
+    Gpu,
+    /// Its capabilities say it.
+    Any,
 }
 
 /// `linux/arm64/v8`

@@ -173,7 +173,7 @@ impl<'a> Service<'a> {
         {
             let why =
                 format!("the service {key:?} runs only when one of its profiles is asked for");
-            profiles.dropped(reader, &why);
+            field.dropped(reader, &why);
             drop(fields.take_rest());
             return None;
         }
@@ -314,8 +314,10 @@ impl<'a> Service<'a> {
                 if let Some(restart) = fields.take("restart") {
                     restart.dropped(reader, "an instance is not restarted because of another");
                 }
-                let required = fields.take("required").and_then(|flag| flag.boolean(reader));
-                optional = required == Some(false);
+                if let Some(required) = fields.take("required") {
+                    optional = required.boolean(reader) == Some(false);
+                    required.dropped(reader, "a component goes on trying to reach the others");
+                }
                 fields.finish(foreign(&["condition", "required", "restart"]), reader);
             }
             self.calls.push(Call { key, field, optional });

@@ -102,7 +102,7 @@ impl<'a> File<'a> {
                     self.claims.push((name, root));
                 }
             }
-            "Namespace" => root.dropped(reader, "the App says in which namespace it lives"),
+            "Namespace" => root.head().dropped(reader, "the App says in which namespace it lives"),
             "Ingress" => self.ingresses.push(root),
             kind if workload::is_workload(kind) => self.workloads.push(root),
             kind => self.rest.push((kind.to_owned(), root.clone())),
@@ -196,7 +196,7 @@ impl<'a> File<'a> {
                         "the component is named {:?} like its Service, for so others call it",
                         only.name
                     );
-                    workload.root.changed(reader, &how);
+                    workload.root.head().changed(reader, &how);
                     only.name.clone()
                 }
                 _ => workload.name.clone(),
@@ -256,10 +256,15 @@ impl<'a> File<'a> {
         component.connects = mentions::connections(&workload.pod.texts, hosts, &component.name);
         for connection in &component.connects {
             let what = format!("it calls {:?}, whose name is in its environment", connection.to);
-            workload.root.assumed(reader, &what);
+            workload.root.head().assumed(reader, &what);
         }
         let pod = workload.pod;
         component.affinity = affinity(&component.name, &pod.with, &pod.apart, labels);
+        for selector in pod.with.iter().chain(&pod.apart) {
+            if !labels.iter().any(|(_, labels)| selector.matches(labels)) {
+                selector.field.dropped(reader, "no component of this file has these labels");
+            }
+        }
         if let Some(spread) = pod.spread {
             component.affinity.get_or_insert_default().spread = Some(spread);
         }
@@ -282,7 +287,10 @@ impl<'a> File<'a> {
     ) {
         for service in &self.services {
             if !labels.iter().any(|(_, labels)| service.selects(labels)) {
-                service.field.dropped(reader, "no workload of this file is behind this Service");
+                service
+                    .field
+                    .head()
+                    .dropped(reader, "no workload of this file is behind this Service");
             }
         }
     }
@@ -301,9 +309,9 @@ impl<'a> File<'a> {
                     run.manifests.push(cleaned(root.node));
                     let what =
                         format!("this {kind} is applied with {name:?} on a Kubernetes site only");
-                    root.assumed(reader, &what);
+                    root.head().assumed(reader, &what);
                 }
-                None => root.dropped(reader, "no component runs as manifests"),
+                None => root.head().dropped(reader, "no component runs as manifests"),
             }
         }
     }
@@ -323,11 +331,11 @@ fn push_expose(list: &mut Vec<Expose>, expose: Expose) {
 
 fn affinity(
     own_name: &str,
-    with: &[Selector],
-    apart: &[Selector],
+    with: &[Selector<'_>],
+    apart: &[Selector<'_>],
     labels: &[(String, BTreeMap<String, String>)],
 ) -> Option<Affinity> {
-    let chosen = |selectors: &[Selector]| {
+    let chosen = |selectors: &[Selector<'_>]| {
         let matches = |labels| selectors.iter().any(|selector| selector.matches(labels));
         let names = labels.iter().filter(|(_, labels)| matches(labels));
         names.map(|(name, _)| name.clone()).collect::<Vec<_>>()
@@ -367,7 +375,7 @@ fn app_name(workloads: &[Workload<'_>], reader: &mut Reader<'_>) -> String {
             "the App is named {name:?} like its first workload; the label {LABEL_PART_OF} would \
              name it"
         );
-        first.root.assumed(reader, &what);
+        first.root.head().assumed(reader, &what);
     }
     reader.origin("metadata.name", first.root.node.span);
     let path = first.root.path.key("metadata").key("name");

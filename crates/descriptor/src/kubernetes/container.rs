@@ -68,7 +68,7 @@ const TAKEN: &[&str] = &[
 pub(super) fn read<'a>(
     field: &Field<'a>,
     context: &Context<'_, 'a>,
-    pod: &mut Pod,
+    pod: &mut Pod<'a>,
     beyond: &mut Beyond<'a>,
     reader: &mut Reader<'_>,
 ) -> Option<Container> {
@@ -145,7 +145,7 @@ fn read_environment<'a>(
             let text = expand(&text, &container.env);
             container.env.insert(name, text);
         } else if let Some(from) = entry.take("valueFrom") {
-            read_value_from(&from, name, context.objects, container, beyond, reader);
+            read_value_from(&variable, &from, name, context.objects, container, beyond, reader);
         } else {
             container.env.insert(name, String::new());
         }
@@ -154,6 +154,7 @@ fn read_environment<'a>(
 }
 
 fn read_value_from<'a>(
+    variable: &Field<'a>,
     from: &Field<'a>,
     name: String,
     objects: &Objects,
@@ -174,12 +175,12 @@ fn read_value_from<'a>(
             Some(value) => {
                 container.env.insert(name, value);
             }
-            None => beyond.major(&config, "the ConfigMap is not in this file"),
+            None => beyond.major(variable, "the ConfigMap is not in this file"),
         }
     }
     for key in ["fieldRef", "fileKeyRef", "resourceFieldRef"] {
-        if let Some(field) = fields.take(key) {
-            beyond.major(&field, "a container does not know its pod");
+        if fields.take(key).is_some() {
+            beyond.major(variable, "a container does not know its pod");
         }
     }
     let known = ["configMapKeyRef", "fieldRef", "fileKeyRef", "resourceFieldRef", "secretKeyRef"];
@@ -219,7 +220,7 @@ fn read_source<'a>(
                     entries.iter().map(|(key, value)| (format!("{prefix}{key}"), value.clone()));
                 container.env.extend(named);
             }
-            None => beyond.major(&config, "the ConfigMap is not in this file"),
+            None => beyond.major(source, "the ConfigMap is not in this file"),
         }
     }
     if let Some(secret) = fields.take("secretRef") {
@@ -231,9 +232,7 @@ fn read_source<'a>(
                     container.secret_env.insert(format!("{prefix}{key}"), reference);
                 }
             }
-            None => {
-                beyond.major(&secret, "the Secret is not in this file, its entries are unknown")
-            }
+            None => beyond.major(source, "the Secret is not in this file, its entries are unknown"),
         }
     }
     fields.finish(foreign(&["configMapRef", "prefix", "secretRef"]), reader);
@@ -260,7 +259,11 @@ fn read_port<'a>(
 ) -> Option<PodPort> {
     let mut fields = field.fields(reader)?;
     let port = fields.need("containerPort", reader, "a port, such as 8080")?.port(reader)?;
-    let name = fields.take("name").and_then(|name| name.text(reader));
+    let name = fields.take("name");
+    if let Some(name) = &name {
+        beyond.minor(name, "a port goes by its number");
+    }
+    let name = name.and_then(|name| name.text(reader));
     let host_port = fields.take("hostPort").and_then(|port| port.port(reader));
     if let Some(ip) = fields.take("hostIP") {
         beyond.minor(&ip, "a published port is open on all addresses of its node");

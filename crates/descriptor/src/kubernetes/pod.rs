@@ -22,7 +22,7 @@ use crate::reader::Reader;
 
 /// What a pod is as a component.
 #[derive(Debug, Default)]
-pub(crate) struct Pod {
+pub(crate) struct Pod<'a> {
     /// The same as a plain container; nothing when a container cannot say it and it is kept in
     /// its own words.
     pub(crate) container: Option<Container>,
@@ -32,9 +32,9 @@ pub(crate) struct Pod {
     /// The ports of all its containers.
     pub(crate) ports: Vec<PodPort>,
     /// Pods that it wants to share a site with.
-    pub(crate) with: Vec<Selector>,
+    pub(crate) with: Vec<Selector<'a>>,
     /// Pods that it must not share a node with.
-    pub(crate) apart: Vec<Selector>,
+    pub(crate) apart: Vec<Selector<'a>>,
     pub(crate) spread: Option<Spread>,
     /// Texts of its environment and command line, in which names of other services may stand; see
     /// [`crate::mentions`].
@@ -105,7 +105,7 @@ pub(crate) fn pod<'a>(
     objects: &Objects,
     keep: Keep,
     reader: &mut Reader<'_>,
-) -> Pod {
+) -> Pod<'a> {
     pod_with_claims(spec, objects, &BTreeMap::new(), keep, reader)
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn pod_with_claims<'a>(
     claims: &BTreeMap<String, Option<Bytes>>,
     keep: Keep,
     reader: &mut Reader<'_>,
-) -> Pod {
+) -> Pod<'a> {
     let mut pod = Pod::default();
     let Some(mut fields) = spec.fields(reader) else { return pod };
     let mut beyond = Beyond::new(keep, "Kubernetes");
@@ -138,7 +138,7 @@ pub(crate) fn pod_with_claims<'a>(
             let read = container::read(&one, &context, &mut pod, &mut beyond, reader);
             first = first.or(read);
         }
-        if first.is_none() {
+        if containers.node.as_list().is_some_and(|list| list.is_empty()) {
             containers.error(reader, "container-missing", "a pod needs at least one container");
         }
     } else {

@@ -23,15 +23,14 @@ const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 /// The pods that an affinity speaks of, by their labels.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Selector {
-    /// The path of the selector in the file, for notes.
-    pub(crate) path: String,
+#[derive(Clone, Debug)]
+pub(crate) struct Selector<'a> {
+    pub(crate) field: Field<'a>,
     /// A label and the values that will do.
     pub(crate) any_of: BTreeMap<String, Vec<String>>,
 }
 
-impl Selector {
+impl Selector<'_> {
     pub(crate) fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         !self.any_of.is_empty()
             && self
@@ -43,7 +42,7 @@ impl Selector {
 
 pub(super) fn read<'a>(
     fields: &mut Fields<'a>,
-    pod: &mut Pod,
+    pod: &mut Pod<'a>,
     beyond: &Beyond<'a>,
     reader: &mut Reader<'_>,
 ) {
@@ -81,7 +80,7 @@ fn need<'a>(
     key: &str,
     values: Vec<String>,
     field: &Field<'a>,
-    pod: &mut Pod,
+    pod: &mut Pod<'a>,
     beyond: &Beyond<'a>,
     reader: &mut Reader<'_>,
 ) {
@@ -93,7 +92,7 @@ fn need<'a>(
                     Ok(arch) if needs.arch.contains(&arch) => (),
                     Ok(arch) => needs.arch.push(arch),
                     Err(error) => {
-                        field.error(reader, "arch", &error.to_string());
+                        field.error(reader, "invalid-quantity", error.to_string());
                     }
                 }
             }
@@ -115,7 +114,7 @@ fn need<'a>(
 
 fn read_affinity<'a>(
     field: &Field<'a>,
-    pod: &mut Pod,
+    pod: &mut Pod<'a>,
     beyond: &Beyond<'a>,
     reader: &mut Reader<'_>,
 ) {
@@ -127,7 +126,11 @@ fn read_affinity<'a>(
         && let Some(mut inner) = near.fields(reader)
     {
         for term in inner.take_list(REQUIRED, reader) {
-            if let Some((selector, _)) = read_term(&term, beyond, reader) {
+            if let Some((selector, topology)) = read_term(&term, beyond, reader) {
+                if topology != ZONE {
+                    let what = format!("sharing a site stands for sharing the same {topology}");
+                    term.assumed(reader, &what);
+                }
                 pod.with.push(selector);
             }
         }
@@ -162,7 +165,7 @@ fn tell_preferred<'a>(fields: &mut Fields<'a>, beyond: &Beyond<'a>, reader: &mut
 
 fn read_node_affinity<'a>(
     field: &Field<'a>,
-    pod: &mut Pod,
+    pod: &mut Pod<'a>,
     beyond: &Beyond<'a>,
     reader: &mut Reader<'_>,
 ) {
@@ -185,7 +188,7 @@ fn read_node_affinity<'a>(
 
 fn read_node_term<'a>(
     term: &Field<'a>,
-    pod: &mut Pod,
+    pod: &mut Pod<'a>,
     beyond: &Beyond<'a>,
     reader: &mut Reader<'_>,
 ) {
@@ -240,10 +243,10 @@ fn read_term<'a>(
     term: &Field<'a>,
     beyond: &Beyond<'a>,
     reader: &mut Reader<'_>,
-) -> Option<(Selector, String)> {
+) -> Option<(Selector<'a>, String)> {
     let mut fields = term.fields(reader)?;
     let topology = fields.need("topologyKey", reader, "the label of a node")?.text(reader)?;
-    let mut selector = Selector { path: term.path.to_string(), any_of: BTreeMap::new() };
+    let mut selector = Selector { field: term.clone(), any_of: BTreeMap::new() };
     if let Some(label_selector) = fields.take("labelSelector") {
         read_selector(&label_selector, &mut selector, beyond, reader);
     }
@@ -268,7 +271,7 @@ fn read_term<'a>(
 
 fn read_selector<'a>(
     field: &Field<'a>,
-    selector: &mut Selector,
+    selector: &mut Selector<'a>,
     beyond: &Beyond<'a>,
     reader: &mut Reader<'_>,
 ) {
@@ -291,7 +294,12 @@ fn read_selector<'a>(
     fields.finish(foreign(&["matchExpressions", "matchLabels"]), reader);
 }
 
-fn read_spread<'a>(field: &Field<'a>, pod: &mut Pod, beyond: &Beyond<'a>, reader: &mut Reader<'_>) {
+fn read_spread<'a>(
+    field: &Field<'a>,
+    pod: &mut Pod<'a>,
+    beyond: &Beyond<'a>,
+    reader: &mut Reader<'_>,
+) {
     let Some(mut fields) = field.fields(reader) else { return };
     let Some(topology) = fields.need("topologyKey", reader, "the label of a node") else { return };
     match topology.text(reader).as_deref() {
@@ -315,6 +323,9 @@ fn read_spread<'a>(field: &Field<'a>, pod: &mut Pod, beyond: &Beyond<'a>, reader
         let usual = matches!((key, field.node.raw()), ("maxSkew", Some("1")))
             || matches!((key, field.node.raw()), ("whenUnsatisfiable", Some("DoNotSchedule")))
             || key == "labelSelector";
+        if key == "labelSelector" {
+            field.assumed(reader, "the instances of the component are meant");
+        }
         if !usual {
             beyond.placing(&field, "the instances are spread as evenly as the nodes allow", reader);
         }

@@ -145,9 +145,12 @@ impl<'a> Volumes<'a> {
         let Some(name) = name_field.text(reader) else { return };
         let Some(declared) = self.by_name.get(&name) else {
             let known = self.by_name.keys().map(String::as_str);
-            let meant = tombolo_model::suggest::did_you_mean(&name, known);
-            let message = format!("the pod has no volume named {name:?}{meant}");
-            name_field.error(reader, "volume-unknown", &message);
+            let meant = tombolo_model::suggest::nearest(&name, known);
+            let message = format!("the pod has no volume named {name:?}");
+            let diagnostic = name_field.error(reader, "volume-unknown", message);
+            if let Some(meant) = meant {
+                diagnostic.mended_by(name_field.node.span, meant);
+            }
             return;
         };
         if self.mounted.borrow_mut().insert(name) {
@@ -203,7 +206,10 @@ impl<'a> Mount<'_, 'a> {
             }
             Source::Host { path } => volume.host_path = Some(path.clone()),
             Source::Other { why } => {
-                beyond.major(declared.field.as_ref().unwrap_or(self.field), why);
+                beyond.major(self.field, why);
+                if let Some(field) = &declared.field {
+                    beyond.minor(field, why);
+                }
                 return;
             }
             Source::Files { .. } => return,

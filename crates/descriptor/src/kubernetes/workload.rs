@@ -23,7 +23,7 @@ pub(crate) struct Workload<'a> {
     pub(crate) name: String,
     /// The labels of its pods, by which Services and affinities find it.
     pub(crate) labels: BTreeMap<String, String>,
-    pub(crate) pod: Pod,
+    pub(crate) pod: Pod<'a>,
     pub(crate) replicas: Option<u32>,
     pub(crate) stateful: bool,
     pub(crate) unavailable_max: Option<u32>,
@@ -218,7 +218,7 @@ impl<'a> Workload<'a> {
         match kind.only_there {
             Some(why) => {
                 let mut beyond = Beyond::new(keep, "Kubernetes");
-                beyond.major(&self.root, why);
+                beyond.major(&self.root.head(), why);
                 if !beyond.tell(reader) {
                     self.pod.container = None;
                 }
@@ -226,7 +226,7 @@ impl<'a> Workload<'a> {
             None if kind.name == "DaemonSet" => {
                 let how = "on each node of the chosen Kubernetes site; anywhere else one instance \
                            runs, use onEach for more";
-                self.root.changed(reader, how);
+                self.root.head().changed(reader, how);
             }
             None => (),
         }

@@ -1,0 +1,204 @@
+//! Compose files.
+
+use expect_test::expect;
+use tombolo_descriptor::NoFiles;
+use tombolo_model::component::{Expose, Protocol};
+use tombolo_model::run::{Container, File, KeyRef, Volume};
+use tombolo_model::{Arch, Duration};
+
+use crate::{check_notes, clean, component, example, files};
+
+fn container(text: &str, name: &str) -> Container {
+    let reading = clean(text, &NoFiles);
+    component(&reading, name).run[0].container.clone().unwrap()
+}
+
+/// A file with one service `a`.
+fn one(service: &str) -> String {
+    format!("name: x\nservices:\n  a:\n    image: i:1\n{service}")
+}
+
+#[test]
+fn the_sample_becomes_an_app_field_by_field() {
+    let reading = clean(&example("compose.yaml"), &NoFiles);
+    let app = &reading.apps[0];
+    assert_eq!(app.metadata.name.as_deref(), Some("shop"));
+    let names: Vec<&str> = app.spec.components.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["web", "api", "store"]);
+
+    let web = component(&reading, "web");
+    let run = web.run[0].container.as_ref().unwrap();
+    assert_eq!(run.image, "registry.example/shop-web:2.1");
+    assert_eq!(run.env["API_URL"], "http://api:9000");
+    assert_eq!(run.ports, [80]);
+    assert_eq!(run.files[0].path, "/etc/web/front.conf");
+    assert_eq!(run.files[0].content.as_deref(), Some("theme = \"sand\"\nitems = 20\n"));
+    assert_eq!(web.replicas, Some(2));
+    assert_eq!(web.stop_grace, Some(Duration::from_secs(20)));
+    let public = Expose { port: 80, public: true, published: Some(8080), ..Expose::default() };
+    assert_eq!(web.expose, [public]);
+    let needs = web.needs.unwrap();
+    assert_eq!(needs.cpu.unwrap().to_string(), "250m");
+    assert_eq!(needs.memory.unwrap().to_string(), "64Mi");
+    assert_eq!(web.affinity.unwrap().apart, ["web"]);
+    assert_eq!(web.connects.len(), 1);
+    assert_eq!((web.connects[0].to.as_str(), web.connects[0].port), ("api", Some(9000)));
+    assert_eq!(web.connects[0].protocol, Protocol::Http);
+
+    let api = component(&reading, "api");
+    let run = api.run[0].container.as_ref().unwrap();
+    assert_eq!(run.command, ["/usr/bin/shop-api"]);
+    assert_eq!(run.args, ["--listen", "0.0.0.0:9000", "--greeting", "good day"]);
+    assert_eq!(run.user.as_deref(), Some("1000:1000"));
+    assert_eq!(run.env["LOG_LEVEL"], "info");
+    let needs = api.needs.unwrap();
+    assert_eq!(needs.arch, [Arch::Amd64]);
+    assert_eq!(needs.labels["tier"], "trusted");
+    assert_eq!(needs.gpu, Some(1));
+    assert_eq!((api.connects[0].to.as_str(), api.connects[0].port), ("store", Some(5432)));
+    assert!(!api.expose[0].public);
+
+    let store = component(&reading, "store");
+    let volumes = &store.run[0].container.as_ref().unwrap().volumes;
+    assert_eq!(volumes[0].name.as_deref(), Some("greetings"));
+    assert_eq!(volumes[1].host_path.as_deref(), Some("/srv/backup"));
+    assert!(volumes[1].read_only);
+    let health = store.health.unwrap();
+    assert_eq!(health.exec.unwrap().command, ["pg_isready", "-U", "shop"]);
+    assert_eq!(health.interval, Some(Duration::from_secs(10)));
+    assert_eq!(health.timeout, Some(Duration::from_secs(2)));
+    assert_eq!(health.failures, Some(5));
+    assert_eq!(health.startup, Some(Duration::from_secs(30)));
+}
+
+#[test]
+fn the_sample_tells_what_is_not_carried_over() {
+    let text = example("compose.yaml");
+    check_notes(
+        &text,
+        &clean(&text, &NoFiles),
+        expect![[r#"
+            test.yaml:5:1: dropped x-defaults: extension fields are for other tools
+            test.yaml:10:3: assumed services.web: it calls "api", whose name is in its environment
+            test.yaml:25:18: dropped services.web.deploy.resources.limits.cpus: what is reserved counts, the limit does not
+            test.yaml:25:29: dropped services.web.deploy.resources.limits.memory: what is reserved counts, the limit does not
+            test.yaml:27:3: assumed services.api: it calls "store", whose name is in its environment
+            test.yaml:34:15: dropped services.api.depends_on.store.condition: instances start in order, and try again until they succeed
+            test.yaml:65:3: dropped services.debug: the service "debug" runs only when one of its profiles is asked for
+        "#]],
+    );
+}
+
+#[test]
+fn variables_come_from_the_env_file_or_their_defaults() {
+    let text =
+        one("    environment:\n      A: ${A}-$B\n      C: ${C:-c}\n      D: ${A:+d}\n      \
+                    E: ${E:-${C:-deep}}\n      F: cost $$5\n      G:\n");
+    let reading = clean(&text, &files(&[(".env", "A=1\nexport B='two' # no\n# x\nG=g\n")]));
+    let env = component(&reading, "a").run[0].container.clone().unwrap().env;
+    let pairs: Vec<String> = env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    assert_eq!(pairs, ["A=1-two", "C=c", "D=d", "E=deep", "F=cost $5", "G=g"]);
+}
+
+#[test]
+fn env_files_stand_below_the_environment() {
+    let text = one("    env_file: [a.env, {path: b.env, required: false}]\n    \
+                    environment: [X=own]\n");
+    let reading = clean(&text, &files(&[("a.env", "X=file\nY=\"a\\nb\"\n")]));
+    let env = component(&reading, "a").run[0].container.clone().unwrap().env;
+    assert_eq!(env["X"], "own");
+    assert_eq!(env["Y"], "a\nb");
+}
+
+#[test]
+fn secrets_become_objects_beside_the_app() {
+    let text = one("    secrets: [login, {source: key, target: /etc/key}]\nsecrets:\n  login: \
+                    {file: ./login.txt}\n  key: {external: true, name: keys}\n");
+    let reading = clean(&text, &files(&[("./login.txt", "word")]));
+    let run = component(&reading, "a").run[0].container.clone().unwrap();
+    let entry = |name: &str, key: &str| Some(KeyRef { name: name.into(), key: key.into() });
+    let file = |path: &str, secret| File { path: path.into(), secret, ..File::default() };
+    assert_eq!(
+        run.files,
+        [
+            file("/run/secrets/login", entry("x-login", "login")),
+            file("/etc/key", entry("keys", "key")),
+        ]
+    );
+    assert_eq!(reading.others.len(), 1);
+    assert_eq!(reading.others[0]["stringData"]["login"], "word");
+}
+
+#[test]
+fn a_file_beside_the_compose_file_becomes_part_of_the_app() {
+    let text = one("    volumes: [\"./web.conf:/etc/web.conf:ro\", \"./data:/data\", /cache]\n");
+    let reading = clean(&text, &files(&[("./web.conf", "on")]));
+    let run = component(&reading, "a").run[0].container.clone().unwrap();
+    assert_eq!(run.files[0].content.as_deref(), Some("on"));
+    let empty = |path: &str| Volume { path: path.into(), ..Volume::default() };
+    assert_eq!(run.volumes, [empty("/data"), empty("/cache")]);
+}
+
+#[test]
+fn ports_are_read_in_every_form() {
+    let text = one("    ports: [80, \"53:53/udp\", \"127.0.0.1:90:91\", \"7000-7001:8000-8001\", \
+                    {target: 443, published: \"8443\", app_protocol: https, name: tls}]\n    \
+                    expose: [\"80\", \"99\"]\n");
+    let reading = clean(&text, &NoFiles);
+    let shown: Vec<String> = component(&reading, "a")
+        .expose
+        .iter()
+        .map(|one| {
+            let reach = if one.public { "public" } else { "inside" };
+            format!("{} {} {reach} {:?}", one.port, one.protocol, one.published)
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "80 tcp public None",
+            "53 udp public Some(53)",
+            "91 tcp inside Some(90)",
+            "8000 tcp public Some(7000)",
+            "8001 tcp public Some(7001)",
+            "443 https public Some(8443)",
+            "99 tcp inside None",
+        ]
+    );
+}
+
+#[test]
+fn a_service_takes_over_what_it_extends() {
+    let text = "name: x\nservices:\n  base:\n    image: i:1\n    environment: {A: 1, B: 2}\n    \
+                command: [x]\n    expose: [\"1\"]\n  a:\n    extends: {service: base}\n    \
+                environment: [B=3]\n    command: [y]\n    expose: [\"2\"]\n";
+    let run = container(text, "a");
+    assert_eq!((run.env["A"].as_str(), run.env["B"].as_str()), ("1", "3"));
+    assert_eq!(run.args, ["y"]);
+    assert_eq!(run.ports, [1, 2]);
+}
+
+#[test]
+fn what_a_container_cannot_say_is_kept_in_its_own_words() {
+    let text = one("    cap_add: [NET_ADMIN]\n    labels: {a: b}\n    environment: {P: \"$$x\"}\n");
+    let reading = clean(&text, &NoFiles);
+    let run = component(&reading, "a").run;
+    assert_eq!(run.len(), 1);
+    let service = &run[0].compose.as_ref().unwrap()["services"]["a"];
+    assert_eq!(service["cap_add"][0], "NET_ADMIN");
+    assert_eq!(service["labels"]["a"], "b");
+    assert_eq!(service["environment"]["P"], "$$x");
+    check_notes(
+        &text,
+        &reading,
+        expect![[r#"
+        test.yaml:5:5: changed services.a.cap_add: runs only on Docker sites: a container cannot ask for single capabilities
+    "#]],
+    );
+}
+
+#[test]
+fn a_service_with_a_profile_does_not_run() {
+    let reading = clean(&example("compose.yaml"), &NoFiles);
+    assert!(reading.notes.iter().any(|note| note.path == "services.debug"));
+}

@@ -1,0 +1,186 @@
+//! Plain Kubernetes manifests.
+
+use expect_test::expect;
+use tombolo_descriptor::NoFiles;
+use tombolo_model::component::{Affinity, Expose, Protocol, Spread};
+use tombolo_model::needs::{TaintEffect, Toleration};
+use tombolo_model::run::{File, KeyRef};
+use tombolo_model::{Arch, Duration};
+
+use crate::{check_notes, clean, component, example};
+
+/// A Deployment `a` whose pod has these lines.
+fn deployment(pod: &str) -> String {
+    let pod: String = pod.lines().map(|line| format!("      {line}\n")).collect();
+    format!(
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: a}}\nspec:\n  selector: \
+         {{matchLabels: {{app: a}}}}\n  template:\n    metadata: {{labels: {{app: a}}}}\n    \
+         spec:\n{pod}"
+    )
+}
+
+#[test]
+fn the_sample_becomes_an_app_field_by_field() {
+    let reading = clean(&example("kubernetes.yaml"), &NoFiles);
+    assert_eq!(reading.apps[0].metadata.name.as_deref(), Some("cameras"));
+
+    let viewer = component(&reading, "viewer");
+    assert_eq!(viewer.replicas, Some(3));
+    let kinds: Vec<&str> =
+        viewer.run[0].manifests.iter().map(|one| one["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["Deployment", "Service", "ConfigMap"]);
+    assert_eq!(viewer.run[0].manifests[0]["spec"]["replicas"], 1);
+    let run = viewer.run[1].container.as_ref().unwrap();
+    assert_eq!(run.image, "registry.example/viewer:3.2");
+    assert_eq!(run.args, ["--store", "http://store:8000"]);
+    assert_eq!(run.env["LEVEL"], "info");
+    let login = KeyRef { name: "store-login".into(), key: "password".into() };
+    assert_eq!(run.secret_env["PASSWORD"], login);
+    assert_eq!(run.ports, [8080]);
+    let config = KeyRef { name: "viewer-settings".into(), key: "viewer.conf".into() };
+    let path = "/etc/viewer/viewer.conf".to_owned();
+    assert_eq!(run.files, [File { path, config: Some(config), ..File::default() }]);
+    let needs = viewer.needs.unwrap();
+    assert_eq!(needs.cpu.unwrap().to_string(), "250m");
+    assert_eq!(needs.memory.unwrap().to_string(), "128Mi");
+    assert_eq!(needs.gpu, Some(1));
+    assert_eq!(needs.arch, [Arch::Arm64]);
+    assert_eq!(needs.labels["zone"], "hall-3");
+    assert_eq!(
+        needs.tolerations,
+        [Toleration {
+            key: Some("dedicated".into()),
+            value: Some("vision".into()),
+            effect: Some(TaintEffect::NoSchedule),
+        }]
+    );
+    assert_eq!(
+        viewer.affinity,
+        Some(Affinity { apart: vec!["viewer".into()], ..Affinity::default() })
+    );
+    let health = viewer.health.unwrap();
+    assert_eq!(health.http.unwrap().port, 8080);
+    assert_eq!(health.interval, Some(Duration::from_secs(5)));
+    assert_eq!(
+        viewer.expose,
+        [Expose {
+            port: 8080,
+            protocol: Protocol::Tcp,
+            name: Some("http".into()),
+            public: true,
+            published: Some(80),
+        }]
+    );
+    assert_eq!((viewer.connects[0].to.as_str(), viewer.connects[0].port), ("store", Some(8000)));
+    assert_eq!(viewer.connects[0].protocol, Protocol::Http);
+
+    // Named after its Service, for so the viewer calls it.
+    let store = component(&reading, "store");
+    assert!(store.stateful);
+    assert_eq!(store.stop_grace, Some(Duration::from_secs(30)));
+    let volume = &store.run[1].container.as_ref().unwrap().volumes[0];
+    assert_eq!(volume.name.as_deref(), Some("frames"));
+    assert_eq!(volume.size.unwrap().to_string(), "2Gi");
+    let kinds: Vec<&str> =
+        store.run[0].manifests.iter().map(|one| one["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["StatefulSet", "Service", "PersistentVolumeClaim"]);
+
+    // A Secret is in no manifest of an App that others may read.
+    let kinds: Vec<&str> = reading.others.iter().map(|one| one["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["ConfigMap", "Secret"]);
+}
+
+#[test]
+fn the_sample_tells_what_was_assumed_and_changed() {
+    let text = example("kubernetes.yaml");
+    check_notes(
+        &text,
+        &clean(&text, &NoFiles),
+        expect![[r#"
+            test.yaml:26:3: assumed metadata.name: it calls "store", whose name is in its environment
+            test.yaml:29:3: changed spec.replicas: the component has the instances; each runs the manifests with one pod
+            test.yaml:76:12: changed metadata.name: the component is named "store" like its Service, for so others call it
+        "#]],
+    );
+}
+
+#[test]
+fn a_pod_that_is_no_plain_container_runs_on_kubernetes_only() {
+    let text = deployment(
+        "hostNetwork: true\ninitContainers: [{image: \"b:1\"}]\ncontainers:\n- image: i:1\n- image: \
+         j:1\n  resources: {requests: {cpu: 1, memory: 1Gi}}",
+    );
+    let reading = clean(&text, &NoFiles);
+    let component = component(&reading, "a");
+    assert_eq!(component.run.len(), 1);
+    assert_eq!(component.run[0].manifests.len(), 1);
+    // Needs of all containers add up.
+    assert_eq!(component.needs.unwrap().cpu.unwrap().to_string(), "1");
+    check_notes(
+        &text,
+        &reading,
+        expect![[r#"
+        test.yaml:9:7: changed spec.template.spec.hostNetwork: runs only on Kubernetes sites: a container cannot use the host's network
+        test.yaml:10:7: changed spec.template.spec.initContainers: runs only on Kubernetes sites: a container has no init containers
+        test.yaml:11:7: changed spec.template.spec.containers: runs only on Kubernetes sites: a component is one container, here are several
+    "#]],
+    );
+}
+
+#[test]
+fn what_placement_does_not_know_is_told_although_the_manifests_have_it() {
+    let text = deployment(
+        "priorityClassName: high\nnodeSelector: {kubernetes.io/os: linux, \
+         topology.kubernetes.io/region: eu}\naffinity:\n  nodeAffinity:\n    \
+         requiredDuringSchedulingIgnoredDuringExecution:\n      nodeSelectorTerms:\n      - \
+         matchExpressions:\n        - {key: a, operator: Exists}\n        - {key: \
+         kubernetes.io/arch, operator: In, values: [amd64, aarch64]}\ntopologySpreadConstraints:\n\
+         - {maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: \
+         DoNotSchedule}\ncontainers: [{image: \"i:1\"}]",
+    );
+    let reading = clean(&text, &NoFiles);
+    let component = component(&reading, "a");
+    let needs = component.needs.unwrap();
+    assert_eq!(needs.arch, [Arch::Amd64, Arch::Arm64]);
+    assert_eq!(needs.regions, ["eu"]);
+    assert_eq!(component.affinity.unwrap().spread, Some(Spread::Site));
+    check_notes(
+        &text,
+        &reading,
+        expect![[r#"
+        test.yaml:9:7: changed spec.template.spec.priorityClassName: holds only within a Kubernetes site, placement does not know it: importance is the App's qos
+        test.yaml:16:17: changed spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0]: holds only within a Kubernetes site, placement does not know it: only labels with given values are asked for
+    "#]],
+    );
+}
+
+#[test]
+fn jobs_and_daemons_say_what_becomes_of_them() {
+    let text = "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: nightly}\nspec:\n  schedule: \
+                \"0 3 * * *\"\n  jobTemplate: {spec: {template: {spec: {containers: [{image: \
+                \"i:1\"}]}}}}\n---\napiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: \
+                each}\nspec: {selector: {}, template: {spec: {containers: [{image: \"i:1\"}]}}}\n";
+    let reading = clean(text, &NoFiles);
+    assert_eq!(component(&reading, "nightly").run.len(), 1);
+    assert_eq!(component(&reading, "each").run.len(), 2);
+    check_notes(
+        text,
+        &reading,
+        expect![[r#"
+            test.yaml:3:12: changed metadata.name: runs only on Kubernetes sites: a CronJob runs by the clock, a container all the time
+            test.yaml:3:12: assumed metadata.name: the App is named "nightly" like its first workload; the label app.kubernetes.io/part-of would name it
+            test.yaml:10:12: changed metadata.name: on each node of the chosen Kubernetes site; anywhere else one instance runs, use onEach for more
+        "#]],
+    );
+}
+
+#[test]
+fn a_list_is_its_items() {
+    let text = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: \
+                a}, spec: {containers: [{image: \"i:1\", envFrom: [{configMapRef: {name: c}, \
+                prefix: P_}]}]}}\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: \
+                {X: y}}\n";
+    let reading = clean(text, &NoFiles);
+    let run = component(&reading, "a").run;
+    assert_eq!(run[1].container.as_ref().unwrap().env["P_X"], "y");
+}

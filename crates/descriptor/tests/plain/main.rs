@@ -1,0 +1,51 @@
+//! Compose files, plain Kubernetes manifests and EdgeNet's selective deployments: our samples in
+//! `examples/` and small texts, field by field.
+
+#![expect(clippy::unwrap_used, reason = "a test may")]
+
+mod complete;
+mod compose;
+mod edgenet;
+mod kubernetes;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use expect_test::Expect;
+use tombolo_descriptor::{Colour, Files, Reading, Severity, Source, read, render, render_notes};
+use tombolo_model::component::Component;
+
+fn example(name: &str) -> String {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    fs::read_to_string(examples.join(name)).unwrap()
+}
+
+fn files(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
+    entries.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect()
+}
+
+/// The reading of a text without errors.
+#[track_caller]
+fn clean(text: &str, files: &dyn Files) -> Reading {
+    let reading = read(Source { name: "test.yaml", text }, None, files);
+    let source = Source { name: "test.yaml", text };
+    let shown = render(source, &reading.diagnostics, Colour::Never);
+    let failed = reading.diagnostics.iter().any(|one| one.severity == Severity::Error);
+    assert!(!failed, "{shown}");
+    reading
+}
+
+/// A component of the only App.
+#[track_caller]
+fn component(reading: &Reading, name: &str) -> Component {
+    let [app] = reading.apps.as_slice() else { panic!("{} Apps", reading.apps.len()) };
+    let found = app.spec.components.iter().find(|component| component.name == name);
+    found.unwrap_or_else(|| panic!("no component {name}")).clone()
+}
+
+#[track_caller]
+fn check_notes(text: &str, reading: &Reading, expected: Expect) {
+    let source = Source { name: "test.yaml", text };
+    expected.assert_eq(&render_notes(source, &reading.notes, Colour::Never));
+}
