@@ -167,28 +167,17 @@ impl<'a> Shared<'a> {
             field.assumed(reader, &what);
             return Some(Content::Entry(KeyRef { name, key: key.to_owned() }));
         }
-        let text = if let Some(file) = &file {
-            read_file(file, reader)?
-        } else if let Some(content) = &content {
-            content.text(reader)?
-        } else if let Some(variable) = &variable {
-            let name = variable.str(reader)?;
-            match self.variables.get(name) {
-                Some(value) => value.clone(),
-                None => {
-                    let message = format!("the variable {name} is not set");
-                    variable
-                        .error(reader, "variable-required", message)
-                        .expecting(format!("a line {name}=… in .env"));
-                    return None;
-                }
+        let text = match (&file, &content, &variable) {
+            (Some(file), _, _) => read_file(file, reader)?,
+            (None, Some(content), _) => content.text(reader)?,
+            (None, None, Some(variable)) => self.set_variable(variable, reader)?,
+            (None, None, None) => {
+                let message = format!("{key:?} says not where it comes from");
+                field
+                    .error(reader, "missing-field", message)
+                    .expecting("\"file\", \"content\", \"environment\" or \"external\"");
+                return None;
             }
-        } else {
-            let message = format!("{key:?} says not where it comes from");
-            field
-                .error(reader, "missing-field", message)
-                .expecting("\"file\", \"content\", \"environment\" or \"external\"");
-            return None;
         };
         if kind == "configs" {
             return Some(Content::Text(text));
@@ -202,6 +191,18 @@ impl<'a> Shared<'a> {
         }));
         field.changed(reader, &format!("it is the Secret {object:?} beside the App"));
         Some(Content::Entry(KeyRef { name: object, key: key.to_owned() }))
+    }
+
+    /// The value of a variable that must be set.
+    fn set_variable(&self, field: &Field<'_>, reader: &mut Reader<'_>) -> Option<String> {
+        let name = field.str(reader)?;
+        let value = self.variables.get(name).cloned();
+        if value.is_none() {
+            field
+                .error(reader, "variable-required", format!("the variable {name} is not set"))
+                .expecting(format!("a line {name}=… in .env"));
+        }
+        value
     }
 
     /// The mounts of one service.

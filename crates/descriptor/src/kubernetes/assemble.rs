@@ -69,9 +69,7 @@ impl<'a> File<'a> {
                 if let Some(binary) = fields.take("binaryData") {
                     binary.dropped(reader, "only texts become files of a container");
                 }
-                for key in ["immutable"] {
-                    fields.take(key);
-                }
+                fields.take("immutable");
                 fields.take("metadata");
                 fields.finish(
                     foreign(&["apiVersion", "binaryData", "data", "immutable", "kind", "metadata"]),
