@@ -8,6 +8,7 @@
 
 mod affinity;
 pub mod ask;
+pub mod bench;
 mod bits;
 mod check;
 pub mod compile;

@@ -121,9 +121,9 @@ fn add_nodes(problem: &mut Problem, size: &Size, dice: &mut Dice) {
 /// Most nodes are admitted; what they are liked for is spread as weighted sums are.
 fn class(problem: &Problem, dice: &mut Dice) -> Class {
     let mut candidates = Vec::with_capacity(problem.nodes.len());
-    let architectures = 1 + dice.below(4);
+    let admitted = 5 + dice.below(4);
     for (node, _) in problem.nodes.iter().enumerate() {
-        if node % 4 >= architectures {
+        if node % 8 >= admitted {
             continue;
         }
         let value = (0..4).map(|_| dice.below(2_501)).sum::<usize>();

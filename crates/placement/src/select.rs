@@ -126,11 +126,11 @@ fn improve(
     if placed.len() <= EXACT_BLOCKS_MAX {
         improve::by_neighbourhoods(state, placed, i64::MAX, 8, meter.mark(0.1), &mut dice, meter);
         let bound = improve::exactly(state, placed, meter.mark(0.6), meter);
-        improve::by_neighbourhoods(state, placed, bound, 200, u64::MAX, &mut dice, meter);
+        improve::by_neighbourhoods(state, placed, bound, 64, u64::MAX, &mut dice, meter);
         return bound;
     }
     let bound = bound::of(state, placed, meter);
-    improve::by_neighbourhoods(state, placed, bound, 500, u64::MAX, &mut dice, meter);
+    improve::by_neighbourhoods(state, placed, bound, 64, u64::MAX, &mut dice, meter);
     bound
 }
 

@@ -155,10 +155,14 @@ impl Search<'_, '_, '_> {
                 .is_none_or(|floor| bound + self.dual.slack >= super::kernel::float(floor) + 1.0)
     }
 
-    /// The block with most to lose, and the bound as it stands; `None` if a block has no place.
+    /// The block to decide next, and the bound as it stands; `None` if a block has no place.
+    ///
+    /// Neighbours of what is decided come first: the zones that have no way to go on were struck
+    /// out before the search, so that walking along the edges rarely meets a dead end. Among
+    /// those, the block that has most to lose.
     fn next_block(&self, level: &Level) -> Option<(usize, f64)> {
         let mut bound = level.settled;
-        let mut choice: Option<(f64, usize)> = None;
+        let mut choice: Option<(bool, f64, usize)> = None;
         for block in 0..self.kernel.blocks.len() {
             if self.places[block].is_some() {
                 continue;
@@ -182,14 +186,19 @@ impl Search<'_, '_, '_> {
                 second = second.max(best - level.top[at] + worth[after]);
             }
             bound += best;
-            // A block with edges first: it decides about its neighbours.
-            let weight = 1.0 + self.kernel.pairs_of[block].len() as f64 * 0.25;
+            let pairs = &self.kernel.pairs_of[block];
+            let near = dead(second)
+                || pairs
+                    .iter()
+                    .map(|pair| &self.kernel.pairs[*pair])
+                    .any(|pair| self.places[pair.a].is_some() || self.places[pair.b].is_some());
+            let weight = 1.0 + super::kernel::float(i64::try_from(pairs.len()).unwrap_or(0)) / 4.0;
             let regret = (best - second).min(1e15) * weight;
-            if choice.is_none_or(|(most, _)| regret > most) {
-                choice = Some((regret, block));
+            if choice.is_none_or(|(nearer, most, _)| (near, regret) > (nearer, most)) {
+                choice = Some((near, regret, block));
             }
         }
-        choice.map(|(_, block)| (block, bound))
+        choice.map(|(_, _, block)| (block, bound))
     }
 
     /// The places of a block that could be in a better answer, the most promising first.

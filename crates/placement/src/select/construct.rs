@@ -14,7 +14,7 @@ use super::{EXACT_BLOCKS_MAX, Outcome};
 const CHUNK: usize = 24;
 /// Work for one block of a chunk, on average.
 const WORK_PER_BLOCK: u64 = 2_000;
-const NARROW: Width = Width { places: 3, zones: 48 };
+const NARROW: Width = Width { places: 3, zones: 32 };
 const FULL: Width = Width { places: usize::MAX, zones: usize::MAX };
 /// Others that may be asked to move when a part finds no room.
 const ASKED_MAX: usize = 12;
@@ -39,10 +39,12 @@ impl<'f> Construct<'f> {
         meter: &mut Meter<'_>,
     ) -> Outcome {
         let plain = |block: &u32| self.frame.blocks[*block as usize].plain();
+        meter.grant(4 * WORK_PER_BLOCK * blocks.len() as u64);
         let done = match blocks.iter().all(plain) {
             true => self.by_value(state, blocks, meter),
             false => by_chunks(state, blocks, meter),
         };
+        meter.grant(0);
         if done {
             return Outcome::Placed;
         }
@@ -61,7 +63,7 @@ impl<'f> Construct<'f> {
     /// Each block takes the best place that has room, the largest block first.
     fn by_value(&mut self, state: &mut State<'f>, blocks: &[u32], meter: &mut Meter<'_>) -> bool {
         for (done, block) in blocks.iter().enumerate() {
-            let place = self.best_place(state, *block, meter);
+            let place = self.best_place(state, *block, meter).filter(|_| !meter.stopped());
             if !place.is_some_and(|place| state.place(*block, place)) {
                 take_all(state, &blocks[..done]);
                 return false;
@@ -141,8 +143,8 @@ fn by_nearness(frame: &Frame<'_>, blocks: &[u32]) -> Vec<u32> {
 fn by_chunks(state: &mut State<'_>, blocks: &[u32], meter: &mut Meter<'_>) -> bool {
     let order = by_nearness(state.frame, blocks);
     for (done, chunk) in order.chunks(CHUNK).enumerate() {
-        let until = meter.spent.saturating_add(WORK_PER_BLOCK * chunk.len() as u64);
-        let places = solve(state, chunk, NARROW, until, false, meter).0;
+        let work = WORK_PER_BLOCK * chunk.len() as u64;
+        let places = solve(state, chunk, NARROW, work, false, meter).0;
         if !places.is_some_and(|places| put(state, chunk, &places)) {
             take_all(state, &order[..done * CHUNK]);
             return false;
@@ -170,7 +172,7 @@ fn solve(
     state: &mut State<'_>,
     blocks: &[u32],
     width: Width,
-    until: u64,
+    work: u64,
     first: bool,
     meter: &mut Meter<'_>,
 ) -> (Option<Vec<Place>>, bool) {
@@ -179,6 +181,8 @@ fn solve(
     if dead(dual.bound) {
         return (None, true);
     }
+    meter.grant(work.min(4 * WORK_PER_BLOCK * blocks.len() as u64));
+    let until = meter.spent.saturating_add(work);
     let found = branch::search(&kernel, &dual, state, Aim { floor: None, until, first }, meter);
     let none = found.places.is_none() && dead(found.open);
     (found.places, none)
@@ -194,8 +198,8 @@ fn jointly(
     let before = take_all(state, placed);
     let mut all: Vec<u32> = blocks.iter().chain(placed).copied().collect();
     all.sort_unstable();
-    let until = meter.mark(0.5);
-    let (places, none) = solve(state, &all, FULL, until, true, meter);
+    let work = meter.share(0.5);
+    let (places, none) = solve(state, &all, FULL, work, true, meter);
     match places {
         Some(places) if put(state, &all, &places) => Outcome::Placed,
         _ => {
@@ -211,9 +215,9 @@ fn with_others_moved(state: &mut State<'_>, blocks: &[u32], meter: &mut Meter<'_
     if blocks.len() > EXACT_BLOCKS_MAX {
         return Outcome::NotFound;
     }
-    let until = meter.spent.saturating_add(40 * WORK_PER_BLOCK * blocks.len() as u64);
+    let work = 10 * WORK_PER_BLOCK * blocks.len() as u64;
     let mut empty = State::new(state.frame);
-    let (alone, none) = solve(&mut empty, blocks, FULL, until, true, meter);
+    let (alone, none) = solve(&mut empty, blocks, FULL, work, true, meter);
     if none {
         return Outcome::Infeasible;
     }
@@ -225,8 +229,8 @@ fn with_others_moved(state: &mut State<'_>, blocks: &[u32], meter: &mut Meter<'_
     let before = take_all(state, &asked);
     let mut all: Vec<u32> = blocks.iter().chain(&asked).copied().collect();
     all.sort_unstable();
-    let until = meter.spent.saturating_add(10 * WORK_PER_BLOCK * all.len() as u64);
-    let (places, _) = solve(state, &all, NARROW, until, true, meter);
+    let work = 4 * WORK_PER_BLOCK * all.len() as u64;
+    let (places, _) = solve(state, &all, NARROW, work, true, meter);
     if places.is_some_and(|places| put(state, &all, &places)) {
         return Outcome::Placed;
     }

@@ -49,6 +49,7 @@ impl Dual {
         meter: &mut Meter<'_>,
     ) -> Dual {
         let mut dual = Dual::start(kernel);
+        dual.strike_out(kernel, meter);
         let mut best: Option<(Dual, Vec<Vec<f64>>)> = None;
         let mut prices: Option<Prices> = None;
         let mut step = 1.0;
@@ -129,6 +130,42 @@ impl Dual {
         dual.slack = 1e-3 + 1e-11 * size;
         dual.score = dual.top.clone();
         dual
+    }
+
+    /// Strikes out every span that leaves a neighbour no span to go with, until none is left.
+    fn strike_out(&mut self, kernel: &Kernel, meter: &mut Meter<'_>) {
+        let mut changed = kernel.pairs.iter().any(|pair| pair.table.iter().any(|e| dead(*e)));
+        while changed {
+            changed = false;
+            for pair in &kernel.pairs {
+                let (low, high) = (self.offsets[pair.a], self.offsets[pair.b]);
+                let width = self.offsets[pair.b + 1] - high;
+                meter.spend(pair.table.len() as u64 / 8);
+                let mut met = vec![false; width];
+                for (s, row) in pair.table.chunks_exact(width).enumerate() {
+                    if dead(self.score[low + s]) {
+                        continue;
+                    }
+                    let mut any = false;
+                    for (t, entry) in row.iter().enumerate() {
+                        if !dead(*entry) && !dead(self.score[high + t]) {
+                            any = true;
+                            met[t] = true;
+                        }
+                    }
+                    if !any {
+                        self.score[low + s] = NEVER;
+                        changed = true;
+                    }
+                }
+                for (score, met) in self.score[high..high + width].iter_mut().zip(met) {
+                    if !met && !dead(*score) {
+                        *score = NEVER;
+                        changed = true;
+                    }
+                }
+            }
+        }
     }
 
     /// Lets every pair share what it promises between its two blocks.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::index::{self, Index};
-use crate::problem::{Choice, Invalid, Item, Problem, Route, Scope};
+use crate::problem::{Candidate, Choice, Class, Invalid, Item, Problem, Route, Scope};
 
 /// A place for a block: less is better known as "earlier in the list".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +80,8 @@ pub(super) struct Frame<'a> {
     pub capacity: Vec<u64>,
     /// `[from * zones + to]`
     pub cost: Vec<i64>,
+    /// `[from * zones + to]`; `None` where there is no way.
+    latency_us: Vec<Option<u64>>,
     pub indices: Vec<Index>,
     pub blocks: Vec<Block>,
     /// The first is served first.
@@ -94,6 +96,8 @@ pub(super) struct Frame<'a> {
     zones_given: Vec<u32>,
     engines_given: Vec<u32>,
     engine_group_of: Vec<Option<u32>>,
+    /// The classes whose candidates are in the order of nodes.
+    ascending: Vec<bool>,
     /// A block that can never be placed: two items on one node that must not share one.
     pub broken: Vec<bool>,
 }
@@ -139,9 +143,13 @@ impl<'a> Frame<'a> {
             capacity.extend(resources.given.iter().map(|r| node.capacity[*r as usize]));
         }
         let mut cost = Vec::with_capacity(zones.given.len() * zones.given.len());
+        let mut latency_us = Vec::with_capacity(cost.capacity());
         for from in &zones.given {
             let row = &problem.zone_cost[*from as usize];
             cost.extend(zones.given.iter().map(|to| row[*to as usize]));
+            let row = &problem.routes[*from as usize];
+            let routes = zones.given.iter().map(|to| row[*to as usize].as_ref());
+            latency_us.extend(routes.map(|route| route.map(|route| route.latency_us)));
         }
         let mut frame = Frame {
             problem,
@@ -151,6 +159,7 @@ impl<'a> Frame<'a> {
             zone_of,
             capacity,
             cost,
+            latency_us,
             indices: Vec::new(),
             blocks: Vec::new(),
             parts: Vec::new(),
@@ -162,6 +171,7 @@ impl<'a> Frame<'a> {
             zones_given: zones.given,
             engines_given: engines.given,
             engine_group_of: Vec::new(),
+            ascending: problem.classes.iter().map(ascending).collect(),
             broken: Vec::new(),
         };
         let block_of = frame.add_blocks(&items, &resources.given);
@@ -190,8 +200,7 @@ impl<'a> Frame<'a> {
 
     /// What the traffic of an edge costs between two zones; `None` if it may not go there.
     pub(super) fn price(&self, edge: &Edge, from: u32, to: u32) -> Option<i64> {
-        let route = self.route(from, to)?;
-        if route.latency_us > edge.latency_us_max {
+        if self.latency_us[from as usize * self.zones + to as usize]? > edge.latency_us_max {
             return None;
         }
         Some(edge.traffic * self.cost(from, to))
@@ -221,11 +230,25 @@ impl<'a> Frame<'a> {
         block.items.iter().map(choose).collect()
     }
 
+    /// The candidates of a class on a node, as the problem numbers it.
+    pub(super) fn on_node(&self, class: u32, node: u32) -> impl Iterator<Item = &'a Candidate> {
+        let candidates = &self.problem.classes[class as usize].candidates;
+        let range = match self.ascending[class as usize] {
+            true => {
+                let start = candidates.partition_point(|c| c.node < node);
+                start..candidates.len()
+            }
+            false => 0..candidates.len(),
+        };
+        let ascending = self.ascending[class as usize];
+        let here = candidates[range].iter().take_while(move |c| !ascending || c.node == node);
+        here.filter(move |c| c.node == node)
+    }
+
     fn best_engine(&self, item: &Item, node: u32) -> u8 {
-        let candidates = &self.problem.classes[item.class as usize].candidates;
         let names = &self.problem.engines;
-        let on_node = candidates.iter().filter(|c| c.node == node);
-        let best = on_node
+        let best = self
+            .on_node(item.class, node)
             .min_by_key(|c| (std::cmp::Reverse(c.value), names[usize::from(c.engine)].as_str()));
         best.expect("a block is placed where all of its items are admitted").engine
     }
@@ -380,6 +403,10 @@ impl<'a> Frame<'a> {
             }
         }
     }
+}
+
+fn ascending(class: &Class) -> bool {
+    class.candidates.is_sorted_by_key(|candidate| candidate.node)
 }
 
 fn find(leader: &mut [u32], of: u32) -> u32 {

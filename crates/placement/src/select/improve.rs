@@ -10,12 +10,16 @@ use super::state::State;
 
 /// Blocks that are taken out and put back in one round.
 const FREED: usize = 8;
-const WORK_PER_ROUND: u64 = 20_000;
+const WORK_PER_ROUND: u64 = 10_000;
+/// The share of the objective that a series of rounds must gain to be followed by another.
+const GAIN_LEAST: f64 = 5e-4;
 const WIDTH: Width = Width { places: 4, zones: 24 };
 /// Rounds of prices and sweeps before an exact search.
 const ROUNDS_EXACT: usize = 120;
 /// A kernel with more places than this is cut to the best of each zone first.
 const PLACES_MAX: usize = 40_000;
+/// The same for the entries of the tables of all pairs.
+const TABLES_MAX: usize = 500_000;
 
 /// Searches over all of the blocks at once, starting from what is placed. Returns a bound on the
 /// objective.
@@ -28,11 +32,12 @@ pub(super) fn exactly(
     let incumbent = state.objective;
     let before: Vec<Place> = blocks.iter().map(|block| state.take(*block)).collect();
     let zones = state.frame.zones.max(1);
-    let places = match blocks.len() * blocks.len() * zones <= PLACES_MAX {
-        true => blocks.len(),
-        false => 4,
+    let small = blocks.len() * blocks.len() * zones <= PLACES_MAX
+        && blocks.len() * zones * zones <= TABLES_MAX;
+    let width = match small {
+        true => Width { places: blocks.len(), zones },
+        false => Width { places: 4, zones: 48 },
     };
-    let width = Width { places, zones: 64 };
     let mut bound = incumbent;
     let mut answer = before;
     if let Some(mut kernel) = Kernel::new(state, blocks, width, meter) {
@@ -63,7 +68,7 @@ fn put_back(state: &mut State<'_>, blocks: &[u32], places: &[Place]) {
 }
 
 /// Takes some blocks out and puts them back as well as can be, again and again, until `rounds`
-/// in a row have gained nothing, the bound is reached, or the work is done.
+/// together have gained next to nothing, the bound is reached, or the work is done.
 pub(super) fn by_neighbourhoods(
     state: &mut State<'_>,
     blocks: &[u32],
@@ -73,18 +78,22 @@ pub(super) fn by_neighbourhoods(
     dice: &mut Dice,
     meter: &mut Meter<'_>,
 ) {
-    let mut idle = 0;
-    while idle < rounds && state.objective < bound && !meter.over() && meter.spent < until {
+    let mut before = state.objective;
+    let mut round = 0;
+    while state.objective < bound && !meter.over() && meter.spent < until {
         let freed = neighbourhood(state, blocks, dice);
-        idle += 1;
-        if reseat(state, &freed, meter) {
-            idle = 0;
+        reseat(state, &freed, meter);
+        round += 1;
+        if round % rounds == 0 {
+            if float(state.objective - before) <= GAIN_LEAST * float(before.abs()) {
+                return;
+            }
+            before = state.objective;
         }
     }
 }
 
-/// Returns whether the objective has grown.
-fn reseat(state: &mut State<'_>, freed: &[u32], meter: &mut Meter<'_>) -> bool {
+fn reseat(state: &mut State<'_>, freed: &[u32], meter: &mut Meter<'_>) {
     let incumbent = state.objective;
     let before: Vec<Place> = freed.iter().map(|block| state.take(*block)).collect();
     let mut answer = None;
@@ -96,7 +105,6 @@ fn reseat(state: &mut State<'_>, freed: &[u32], meter: &mut Meter<'_>) -> bool {
         answer = branch::search(&kernel, &dual, state, aim, meter).places;
     }
     put_back(state, freed, answer.as_deref().unwrap_or(&before));
-    state.objective > incumbent
 }
 
 /// A block, those it talks to, and those on the nodes that it would rather have.

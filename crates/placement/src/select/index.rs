@@ -183,21 +183,10 @@ impl Ranks<'_> {
         let (mut skip, adjust) = self.own(item);
         let mut extra: Vec<Place> = Vec::new();
         if !adjust.is_empty() {
-            // Few, so a walk over the class is only taken by items that run or ran somewhere.
-            let candidates = &frame.problem.classes[item.class as usize].candidates;
-            let ascending = candidates.is_sorted_by_key(|c| c.node);
             for (node, delta) in &adjust {
-                let on_node = |c: &&Candidate| self.node[c.node as usize] == *node;
                 let given = frame.given_node(*node);
-                let range = match ascending {
-                    true => {
-                        candidates.partition_point(|c| c.node < given)
-                            ..candidates.partition_point(|c| c.node <= given)
-                    }
-                    false => 0..candidates.len(),
-                };
                 let mut here: Vec<Place> =
-                    candidates[range].iter().filter(on_node).map(|c| self.place(c)).collect();
+                    frame.on_node(item.class, given).map(|c| self.place(c)).collect();
                 here.sort_unstable_by_key(|p| (std::cmp::Reverse(p.value), p.tag));
                 if !engines {
                     here.truncate(1);

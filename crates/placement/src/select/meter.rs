@@ -9,13 +9,15 @@ const STOP_EVERY: u64 = 1 << 13;
 pub(super) struct Meter<'l> {
     limits: &'l Limits<'l>,
     pub spent: u64,
+    /// The work after which it is over.
+    until: u64,
     ask_at: u64,
     stopped: bool,
 }
 
 impl<'l> Meter<'l> {
     pub(super) fn new(limits: &'l Limits<'l>) -> Meter<'l> {
-        Meter { limits, spent: 0, ask_at: 0, stopped: false }
+        Meter { limits, spent: 0, until: limits.work, ask_at: 0, stopped: false }
     }
 
     /// Whether there is time for more after this.
@@ -29,11 +31,26 @@ impl<'l> Meter<'l> {
     }
 
     pub(super) fn over(&self) -> bool {
-        self.stopped || self.spent >= self.limits.work
+        self.stopped || self.spent >= self.until
     }
 
-    /// The amount of work spent at which `share` of what is left will be.
+    /// Whether `stop` has said so.
+    pub(super) fn stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// Lets some work be done that even an answer in a hurry needs, whatever was spent so far.
+    pub(super) fn grant(&mut self, work: u64) {
+        self.until = self.limits.work.max(self.spent.saturating_add(work));
+    }
+
+    /// The work spent at which `share` of what is left will be done.
     pub(super) fn mark(&self, share: f64) -> u64 {
+        self.spent.saturating_add(self.share(share))
+    }
+
+    /// A share of what is left.
+    pub(super) fn share(&self, share: f64) -> u64 {
         let left = self.limits.work.saturating_sub(self.spent);
         #[expect(
             clippy::cast_possible_truncation,
@@ -42,7 +59,7 @@ impl<'l> Meter<'l> {
             reason = "an estimate of work between 0 and what is left"
         )]
         let part = (left as f64 * share) as u64;
-        self.spent.saturating_add(part)
+        part
     }
 }
 
