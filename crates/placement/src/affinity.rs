@@ -137,3 +137,6 @@ pub(crate) fn spread(component: &Component) -> Option<Scope> {
         Spread::Site => Some(Scope::Zone),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -50,6 +50,7 @@ pub(crate) fn unplaced(
     let alone =
         compile::compile_without(compiled.continuum, compiled.apps, &running, &options, &others);
     let mut found: Vec<Unplaced> = Vec::new();
+    let mut missing = false;
     for item in 0..compile::index(alone.origins.len()) {
         let Origin::Wanted { app, component, replica, .. } = alone.origins[item as usize] else {
             continue;
@@ -61,6 +62,7 @@ pub(crate) fn unplaced(
         if may_stay {
             continue;
         }
+        missing = true;
         let Some(conflict) = conflict::of(&alone, item) else { continue };
         found.push(Unplaced {
             component: alone.apps[app].spec.components[component].name.clone(),
@@ -69,7 +71,7 @@ pub(crate) fn unplaced(
             suggestion: conflict.suggestion,
         });
     }
-    if found.is_empty() {
+    if found.is_empty() && missing {
         found = joint::of(&alone, limits);
     }
     found
@@ -99,3 +101,6 @@ fn as_planned(compiled: &Compiled<'_, '_>, chosen: &[Option<Choice>]) -> Vec<Run
     }
     running
 }
+
+#[cfg(test)]
+mod tests;

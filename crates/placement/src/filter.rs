@@ -18,6 +18,8 @@ pub(crate) struct Need {
     /// Whether it is about an amount that instances take from each other. The search keeps count of
     /// those itself.
     pub amount: bool,
+    /// Whether everybody needs it, without saying so.
+    pub granted: bool,
     /// How many of them the instance asks for; 0 for most.
     pub count: fn(&Ask<'_>) -> usize,
     pub admits: fn(&Look<'_, '_>, usize) -> bool,
@@ -95,3 +97,6 @@ impl Asked {
         format!("needs {wants}, {}", (self.need.has)(look, self.number))
     }
 }
+
+#[cfg(test)]
+mod tests;

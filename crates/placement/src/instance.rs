@@ -44,3 +44,6 @@ pub fn instance(shape: &Shape) -> Instance {
     let app = app::make(components, &land, shape.seed, &mut dice);
     Instance { sites: land.sites, nodes: land.nodes, links: land.links, app }
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,6 +24,8 @@ pub mod running;
 pub mod sample;
 mod score;
 pub mod select;
+#[cfg(test)]
+mod testing;
 pub mod topology;
 mod trouble;
 pub mod what_if;

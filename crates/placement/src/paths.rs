@@ -335,3 +335,6 @@ fn link_row(
         energy: quality.energy.filter(|energy| energy.is_finite() && *energy >= 0.0),
     })
 }
+
+#[cfg(test)]
+mod tests;

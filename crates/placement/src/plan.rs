@@ -180,7 +180,10 @@ fn assemble(
     }
     for app in frozen {
         let unplaced = explain::unplaced(compiled, &solved.chosen, *app, options, limits);
-        plan.apps.push(lacking(compiled, *app, Outcome::Kept, unplaced));
+        // All of it runs: it only had to make no room for others.
+        if !unplaced.is_empty() {
+            plan.apps.push(lacking(compiled, *app, Outcome::Kept, unplaced));
+        }
     }
     for (app, id) in compiled.ids.iter().enumerate() {
         let about = format!("app {id}");
@@ -320,3 +323,6 @@ fn surplus(compiled: &Compiled<'_, '_>) -> Vec<Surplus> {
         |running: &Running| Some(Surplus { why: judge(running)?, running: running.clone() });
     compiled.roster.iter().filter_map(surplus).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -160,3 +160,6 @@ pub(crate) fn engine_at(compiled: &Compiled<'_, '_>, node: u32) -> u8 {
     let position = tombolo_model::Engine::ALL.iter().position(|engine| *engine == row.engine);
     u8::try_from(position.unwrap_or(0)).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests;

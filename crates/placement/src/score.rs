@@ -229,3 +229,6 @@ fn recommendation(wish: &Wish, _: &Ground, node: u32) -> Option<f64> {
     let value = wish.recommended.get(&node).and_then(|recommended| recommended.value);
     Some(100.0 * value.unwrap_or(0.0))
 }
+
+#[cfg(test)]
+mod tests;

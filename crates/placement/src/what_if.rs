@@ -237,3 +237,6 @@ fn differences(world: &World, plan: &Plan) -> Vec<Difference> {
     }
     found
 }
+
+#[cfg(test)]
+mod tests;

@@ -52,7 +52,7 @@ pub(super) fn of(compiled: &Compiled<'_, '_>, item: u32) -> Option<Conflict> {
         let suggestion = Some("wait, or take the policy back".to_owned());
         return Some(Conflict { reasons, suggestion });
     }
-    let least = minimal(&masks, asked.len());
+    let least = minimal(&masks, &asked);
     let reasons = least.iter().map(|bit| reason(compiled, item, &asked, *bit, &least)).collect();
     let suggestion =
         nearest.map(|(_, node, mask)| suggestion(&look(compiled, ask, node), &asked, mask));
@@ -82,18 +82,28 @@ fn bits(mask: u128) -> impl Iterator<Item = usize> {
     (0..NEEDS_MAX).filter(move |bit| mask & (1 << bit) != 0)
 }
 
-/// Needs of which every node fails at least one, and none of which can be left out. What people
-/// cannot write into an App (readiness, cordons) is given up last.
-fn minimal(masks: &BTreeSet<u128>, count: usize) -> Vec<usize> {
-    let all = if count >= NEEDS_MAX { u128::MAX } else { (1u128 << count) - 1 };
-    let mut kept = all;
-    for bit in 0..count.min(NEEDS_MAX) {
+/// Needs of which every node fails at least one, and none of which can be left out. What nobody
+/// writes into an App (that a node is ready, that its engine can run it) is taken for granted: only
+/// if no node is left by that alone is it the conflict.
+fn minimal(masks: &BTreeSet<u128>, asked: &[Asked]) -> Vec<usize> {
+    let mut granted = 0u128;
+    for (bit, need) in asked.iter().enumerate() {
+        if need.need.granted {
+            granted |= 1 << bit;
+        }
+    }
+    let open: Vec<u128> = masks.iter().copied().filter(|mask| mask & granted == 0).collect();
+    let (masks, mut kept) = match open.is_empty() {
+        true => (masks.iter().map(|mask| mask & granted).collect(), granted),
+        false => (open, !granted),
+    };
+    for bit in 0..asked.len() {
         let without = kept & !(1 << bit);
         if masks.iter().all(|mask| mask & without != 0) {
             kept = without;
         }
     }
-    bits(kept).collect()
+    bits(kept).filter(|bit| *bit < asked.len()).collect()
 }
 
 /// `needs 7Gi memory; of the 3 nodes that meet the rest, the nearest has 6.2Gi`.
@@ -112,10 +122,14 @@ fn reason(
     for node in 0..compiled.continuum.nodes.len() {
         let node = crate::compile::index(node);
         let look = look(compiled, ask, node);
-        let rest_met = least
-            .iter()
-            .filter(|other| **other != bit)
-            .all(|other| (asked[*other].need.admits)(&look, asked[*other].number));
+        let granted = (0..asked.len()).filter(|other| asked[*other].need.granted);
+        let mut rest = least.iter().copied().chain(granted).filter(|other| *other != bit);
+        // When what is granted is the conflict itself, the rest of it is in `least`.
+        let only_granted = need.need.granted;
+        let rest_met = rest.all(|other| {
+            (only_granted && !least.contains(&other))
+                || (asked[other].need.admits)(&look, asked[other].number)
+        });
         if rest_met {
             count += 1;
             let Mend { effort, .. } = (need.need.mend)(&look, need.number);

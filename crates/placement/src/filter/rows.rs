@@ -10,6 +10,7 @@ pub(crate) const NEEDS: &[Need] = &[
     Need {
         name: "ready",
         amount: false,
+        granted: true,
         count: |_| 1,
         admits: |look, _| look.row().not_ready.is_none() || look.stays(),
         wants: |_, _| "a node that is ready".into(),
@@ -19,6 +20,7 @@ pub(crate) const NEEDS: &[Need] = &[
     Need {
         name: "cordon",
         amount: false,
+        granted: true,
         count: |_| 1,
         admits: |look, _| !look.row().cordoned || look.stays(),
         wants: |_, _| "a node that takes new work".into(),
@@ -28,6 +30,7 @@ pub(crate) const NEEDS: &[Need] = &[
     Need {
         name: "taints",
         amount: false,
+        granted: true,
         count: |_| 1,
         admits: |look, _| !look.row().tainted || keeping_away(look).is_none(),
         wants: |_, _| "a node without taints that it does not tolerate".into(),
@@ -43,6 +46,7 @@ pub(crate) const NEEDS: &[Need] = &[
     Need {
         name: "engine",
         amount: false,
+        granted: true,
         count: |_| 1,
         admits: |look, _| look.ask.run_on(look.row().engine).is_some(),
         wants: |ask, _| format!("an engine that can run it ({})", engines(ask)),
@@ -52,6 +56,7 @@ pub(crate) const NEEDS: &[Need] = &[
     Need {
         name: "architecture",
         amount: false,
+        granted: false,
         count: |ask| usize::from(!ask.needs.arch.is_empty()),
         admits: |look, _| look.row().arch.is_some_and(|arch| look.ask.needs.arch.contains(&arch)),
         wants: |ask, _| format!("architecture {}", words::any_of(&ask.needs.arch)),
@@ -67,6 +72,7 @@ pub(crate) const NEEDS: &[Need] = &[
     Need {
         name: "cpu",
         amount: true,
+        granted: false,
         count: |ask| usize::from(ask.demand.cpu_millis > 0),
         admits: |look, _| look.left.cpu_millis >= look.ask.demand.cpu_millis,
         wants: |ask, _| format!("{} cpu", words::cpu(ask.demand.cpu_millis)),
@@ -79,6 +85,7 @@ pub(crate) const NEEDS: &[Need] = &[
     Need {
         name: "memory",
         amount: true,
+        granted: false,
         count: |ask| usize::from(ask.demand.memory_bytes > 0),
         admits: |look, _| look.left.memory_bytes >= look.ask.demand.memory_bytes,
         wants: |ask, _| format!("{} memory", words::bytes(ask.demand.memory_bytes)),
@@ -91,6 +98,7 @@ pub(crate) const NEEDS: &[Need] = &[
     Need {
         name: "storage",
         amount: true,
+        granted: false,
         count: |ask| usize::from(ask.demand.storage_bytes > 0),
         admits: |look, _| look.left.storage_bytes >= look.ask.demand.storage_bytes,
         wants: |ask, _| format!("{} storage", words::bytes(ask.demand.storage_bytes)),
@@ -103,6 +111,7 @@ pub(crate) const NEEDS: &[Need] = &[
     Need {
         name: "gpu",
         amount: true,
+        granted: false,
         count: |ask| usize::from(ask.demand.gpu > 0),
         admits: |look, _| look.left.gpu >= look.ask.demand.gpu,
         wants: |ask, _| format!("{} gpu", ask.demand.gpu),
@@ -115,6 +124,7 @@ pub(crate) const NEEDS: &[Need] = &[
     Need {
         name: "gpu memory",
         amount: false,
+        granted: false,
         count: |ask| usize::from(ask.needs.gpu_memory.is_some()),
         admits: |look, _| large_gpus(look) >= look.ask.demand.gpu,
         wants: |ask, _| {
@@ -127,6 +137,7 @@ pub(crate) const NEEDS: &[Need] = &[
     Need {
         name: "devices",
         amount: false,
+        granted: false,
         count: |ask| ask.needs.devices.len(),
         admits: |look, k| look.left.device(&look.ask.needs.devices[k]) > 0,
         wants: |ask, k| format!("device {}", ask.needs.devices[k]),
@@ -139,6 +150,7 @@ pub(crate) const NEEDS: &[Need] = &[
     Need {
         name: "labels",
         amount: false,
+        granted: false,
         count: |ask| ask.needs.labels.len() + usize::from(matches!(ask.slot, Slot::Label(..))),
         admits: |look, k| {
             let (key, value) = label(look.ask, k);
@@ -160,6 +172,7 @@ pub(crate) const NEEDS: &[Need] = &[
     Need {
         name: "security",
         amount: false,
+        granted: false,
         count: |ask| usize::from(ask.needs.security.is_some_and(|level| level.score() > 0)),
         admits: |look, _| look.row().security >= look.ask.needs.security.map(|l| l.score()),
         wants: |ask, _| format!("security {}", ask.needs.security.map_or(0, |l| l.score())),
@@ -172,6 +185,7 @@ pub(crate) const NEEDS: &[Need] = &[
     Need {
         name: "compliance",
         amount: false,
+        granted: false,
         count: |ask| usize::from(ask.needs.compliance.is_some_and(|level| level.score() > 0)),
         admits: |look, _| look.row().compliance >= look.ask.needs.compliance.map(|l| l.score()),
         wants: |ask, _| format!("compliance {}", ask.needs.compliance.map_or(0, |l| l.score())),
@@ -184,6 +198,7 @@ pub(crate) const NEEDS: &[Need] = &[
     Need {
         name: "regions",
         amount: false,
+        granted: false,
         count: |ask| usize::from(!ask.needs.regions.is_empty()),
         admits: |look, _| {
             let wanted = &look.ask.needs.regions;
@@ -203,6 +218,7 @@ pub(crate) const NEEDS: &[Need] = &[
     Need {
         name: "sites",
         amount: false,
+        granted: false,
         count: |ask| usize::from(!ask.needs.sites.is_empty()),
         admits: |look, _| look.ask.needs.sites.iter().any(|site| site == look.site()),
         wants: |ask, _| format!("site {}", words::any_of(&ask.needs.sites)),
@@ -212,6 +228,7 @@ pub(crate) const NEEDS: &[Need] = &[
     Need {
         name: "nodes",
         amount: false,
+        granted: false,
         count: |ask| usize::from(!ask.needs.nodes.is_empty()),
         admits: |look, _| look.ask.needs.nodes.iter().any(|node| node == look.row().name),
         wants: |ask, _| format!("node {}", words::any_of(&ask.needs.nodes)),
@@ -221,6 +238,7 @@ pub(crate) const NEEDS: &[Need] = &[
     Need {
         name: "layers",
         amount: false,
+        granted: false,
         count: |ask| usize::from(!ask.needs.layers.is_empty()),
         admits: |look, _| look.layer().is_some_and(|layer| look.ask.needs.layers.contains(&layer)),
         wants: |ask, _| format!("layer {}", words::any_of(&ask.needs.layers)),
@@ -236,6 +254,7 @@ pub(crate) const NEEDS: &[Need] = &[
     Need {
         name: "near",
         amount: false,
+        granted: false,
         count: |ask| usize::from(ask.needs.near.is_some()),
         admits: |look, _| {
             let max = look.ask.needs.near.as_ref().map_or(f64::MAX, |near| near.distance_km_max);
@@ -264,6 +283,7 @@ pub(crate) const NEEDS: &[Need] = &[
     Need {
         name: "places",
         amount: false,
+        granted: false,
         count: |ask| {
             let kept_from = usize::from(
                 ask.component.places.iter().any(|place| place.operator == PlaceOperator::NotIn),
@@ -292,6 +312,7 @@ pub(crate) const NEEDS: &[Need] = &[
     Need {
         name: "reach",
         amount: false,
+        granted: false,
         count: |ask| ask.reaches.len(),
         admits: |look, k| super::reach::admits(look, k),
         wants: |ask, k| super::reach::wants(&ask.reaches[k]),

@@ -1,0 +1,203 @@
+use expect_test::expect;
+use serde_json::json;
+
+use super::*;
+use crate::continuum::Continuum;
+use crate::instance::{Shape, instance};
+use crate::testing::{shown, web, world};
+
+#[test]
+fn names_the_needs_in_conflict_and_the_cheapest_change() {
+    let text = "
+        site s docker
+        node big s cpu=16 memory=32Gi arch=amd64 security=30
+        node edge-7 s cpu=4 memory=4Gi arch=arm64 security=80
+    ";
+    let parts = json!([{"name": "a", "needs": {"arch": ["arm64"], "memory": "4296Mi", "cpu": 1}}]);
+    let plan = world(text).with([web(parts)]).plan(&Options::default());
+    expect![[r#"
+        a/0: no place
+          needs architecture arm64; the only node that meets the rest, big, is amd64
+          needs 4.2Gi memory; the only node that meets the rest, edge-7, has 4Gi
+          -> node edge-7 would fit with 200Mi less memory
+    "#]]
+    .assert_eq(&shown(&plan));
+}
+
+/// The needs of a component as single changes that take them away, each with its name.
+type Removal = (&'static str, fn(&mut tombolo_model::needs::Needs));
+
+const REMOVALS: &[Removal] = &[
+    ("architecture", |needs| needs.arch.clear()),
+    ("cpu", |needs| needs.cpu = None),
+    ("memory", |needs| needs.memory = None),
+    ("security", |needs| needs.security = None),
+    ("layer", |needs| needs.layers.clear()),
+    ("label", |needs| needs.labels.clear()),
+    ("site", |needs| needs.sites.clear()),
+];
+
+#[test]
+fn without_any_one_of_the_needs_in_conflict_there_is_a_place() {
+    let mut looked_at = 0;
+    for seed in 0..60u64 {
+        let made = instance(&Shape { sites: 4, nodes: 12, components: 1, seed });
+        let mut app = made.app.clone();
+        let component = &mut app.spec.components[0];
+        component.users = None;
+        component.replicas = None;
+        let site = made.sites[usize::try_from(seed % 4).unwrap()].metadata.name.clone().unwrap();
+        let pick = |words: &[&'static str]| words[usize::try_from(seed).unwrap() % words.len()];
+        component.needs = serde_json::from_value(json!({
+            "cpu": 2 + seed % 9,
+            "memory": format!("{}Gi", 1 + seed % 17),
+            "arch": [pick(&["arm64", "amd64"])],
+            "security": 40 + seed % 50,
+            "layers": [pick(&["cloud", "near-edge", "far-edge"])],
+            "labels": {"tier": "gold"},
+            "sites": [site],
+        }))
+        .unwrap();
+        let mut world = crate::what_if::World {
+            sites: made.sites.clone(),
+            nodes: made.nodes.clone(),
+            links: made.links.clone(),
+            ..Default::default()
+        };
+        world.apps = vec![app.clone()];
+        let plan = world.plan(&Options::default());
+        let Some(unplaced) = plan.apps[0].unplaced.first() else { continue };
+        // What is taken for granted (readiness, engine) has no removal.
+        let named: Vec<&Removal> = REMOVALS
+            .iter()
+            .filter(|(name, _)| {
+                unplaced
+                    .reasons
+                    .iter()
+                    .any(|r| r.starts_with("needs") && r.split(';').next().unwrap().contains(name))
+            })
+            .collect();
+        if named.len() != unplaced.reasons.len() {
+            continue;
+        }
+        looked_at += 1;
+        // All of them together, and nothing else, are in conflict.
+        let mut only = app.clone();
+        let needs = only.spec.components[0].needs.as_mut().unwrap();
+        for (name, remove) in REMOVALS {
+            if !named.iter().any(|(kept, _)| kept == name) {
+                remove(needs);
+            }
+        }
+        world.apps = vec![only.clone()];
+        assert!(
+            world.plan(&Options::default()).apps[0].instances.is_empty(),
+            "seed {seed}: not a conflict"
+        );
+        for (name, remove) in &named {
+            let mut without = only.clone();
+            remove(without.spec.components[0].needs.as_mut().unwrap());
+            world.apps = vec![without];
+            let plan = world.plan(&Options::default());
+            assert_eq!(
+                plan.apps[0].instances.len(),
+                1,
+                "seed {seed}: {name} is not needed for the conflict"
+            );
+        }
+    }
+    assert!(looked_at > 20, "only {looked_at} conflicts");
+}
+
+#[test]
+fn says_what_lies_between_components_that_find_no_place_together() {
+    let text = "
+        site a docker
+        site b docker
+        node x a cpu=4
+        node y b cpu=4
+        link a b 30ms
+    ";
+    let parts = json!([
+        {"name": "one", "needs": {"nodes": ["x"]}, "connects": [{"to": "two", "latency": "20ms"}]},
+        {"name": "two", "needs": {"nodes": ["y"]}},
+    ]);
+    let plan = world(text).with([web(parts)]).plan(&Options::default());
+    expect![[r#"
+        one/0: no place
+          one needs at most 20ms to two
+          -> they would fit if 30ms from one to two would do
+        two/0: no place
+          one needs at most 20ms to two
+          -> they would fit if 30ms from one to two would do
+    "#]]
+    .assert_eq(&shown(&plan));
+}
+
+#[test]
+fn explains_a_choice_by_its_terms_and_the_next_best() {
+    let text = "
+        site s docker
+        node best s cpu=8 memory=8Gi mhz=3000 security=80 watts=20
+        node next s cpu=8 memory=8Gi mhz=3000 security=70 watts=40
+        node full s cpu=8 memory=8Gi mhz=9000 security=99 watts=1
+        run shop/other x 0 full
+    ";
+    let other =
+        crate::testing::app("other", json!({"components": [{"name": "x", "needs": {"cpu": 7}}]}));
+    let world = world(text).with([other, web(json!([{"name": "a", "needs": {"cpu": 2}}]))]);
+    let plan = world.plan(&Options::default());
+    let decision = plan.apps[0].instances[0].placement.decision.clone().unwrap();
+    let lines: Vec<String> = decision
+        .alternatives
+        .iter()
+        .map(|next| {
+            format!(
+                "{} {:?} {}",
+                next.node.as_deref().unwrap(),
+                next.behind.unwrap(),
+                next.reason.as_deref().unwrap()
+            )
+        })
+        .collect();
+    expect![[r#"
+        full -2.6 no room: needs 2 cpu, 1 cpu would be left
+        next 4.9 energy is 61.5 there and 76.2 here"#]]
+    .assert_eq(&lines.join("\n"));
+    assert!(decision.terms.contains_key("performance"));
+}
+
+#[test]
+fn says_everything_that_fails_for_a_pair() {
+    let text = "
+        site a docker
+        site b docker
+        node x a cpu=4 security=80 arch=arm64
+        node y b cpu=1 security=20 arch=amd64 cordoned
+        link a b 30ms
+        run shop/web db 0 x
+        run shop/web a 0 x
+    ";
+    let parts = json!([
+        {"name": "a", "needs": {"cpu": 2, "security": "medium", "arch": ["arm64"]}, "connects": [{"to": "db", "latency": "5ms"}]},
+        {"name": "db"},
+    ]);
+    let world = world(text).with([web(parts)]);
+    let (continuum, _) = Continuum::of(&world.sites, &world.nodes, &world.links, &world.loads);
+    let ask = |node: &str| {
+        pair(&continuum, &world.apps, &world.running, &Options::default(), ("shop/web", "a", node))
+            .unwrap()
+    };
+    expect![[r#"
+        needs a node that takes new work, is cordoned
+        needs architecture arm64, is amd64
+        needs 2 cpu, has 1
+        needs security 34, has 20
+        needs at most 5ms to db/0 on x, has 30ms"#]]
+    .assert_eq(&ask("y").failing.join("\n"));
+    let here = ask("x");
+    assert_eq!(here.failing, [] as [String; 0]);
+    assert_eq!(here.instead, [("x".to_owned(), here.score)]);
+    let missing = pair(&continuum, &world.apps, &[], &Options::default(), ("shop/web", "a", "z"));
+    assert_eq!(missing.unwrap_err().to_string(), "node z: does not exist");
+}

@@ -1,0 +1,208 @@
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::ask::{Slot, slots};
+use crate::testing::{web, world};
+
+/// What one instance with these needs says about node `n`.
+#[track_caller]
+fn check(node: &str, component: Value, expect: Expect) {
+    let text = format!(
+        "site s docker country=DE city=Berlin layer=near-edge lat=52.5 lon=13.4\nnode n s {node}"
+    );
+    let world = world(&text);
+    let mut component = component;
+    component["name"] = json!("web");
+    let app = web(json!([component]));
+    let (continuum, troubles) = Continuum::of(&world.sites, &world.nodes, &[], &world.loads);
+    assert_eq!(troubles, []);
+    let component = &app.spec.components[0];
+    let ask = Ask::new(component, slots(component)[0]);
+    let look = Look { continuum: &continuum, left: &continuum.node(0).total, ask: &ask, node: 0 };
+    let lines: Vec<String> = failing(&look)
+        .iter()
+        .map(|asked| {
+            let mend = (asked.need.mend)(&look, asked.number);
+            format!("{} | would fit {}\n", asked.rejection(&look), mend.says)
+        })
+        .collect();
+    expect.assert_eq(&lines.concat());
+}
+
+#[test]
+fn says_what_is_missing_and_by_how_much() {
+    let fits = "cpu=4 memory=8Gi storage=10Gi";
+    check(fits, json!({"needs": {"cpu": 4, "memory": "8Gi", "storage": "10Gi"}}), expect![""]);
+    check(
+        "cpu=1.5 memory=6Gi storage=1Gi",
+        json!({"needs": {"cpu": 2, "memory": "7Gi", "storage": "10Gi"}}),
+        expect![[r#"
+        needs 2 cpu, has 1.5 | would fit with 0.5 cpu less
+        needs 7Gi memory, has 6Gi | would fit with 1Gi less memory
+        needs 10Gi storage, has 1Gi | would fit with 9Gi less storage
+    "#]],
+    );
+    check(
+        "cpu=1",
+        json!({"needs": {"gpu": 1}}),
+        expect![[r#"
+        needs 1 gpu, has 0 | would fit with 1 gpu less
+    "#]],
+    );
+    check(
+        "cpu=1 gpu=4Gi",
+        json!({"needs": {"gpuMemory": "8Gi"}}),
+        expect![[r#"
+        needs 1 gpu with 8Gi memory, has 0 of them | would fit with less gpu memory
+    "#]],
+    );
+}
+
+#[test]
+fn an_amount_that_is_exactly_there_is_enough() {
+    check(
+        "cpu=2 gpu=8Gi device=camera",
+        json!({"needs": {"cpu": 2, "gpu": 1, "gpuMemory": "8Gi", "devices": ["camera"]}}),
+        expect![""],
+    );
+}
+
+#[test]
+fn compares_what_a_node_is() {
+    check(
+        "arch=amd64",
+        json!({"needs": {"arch": ["arm64"]}}),
+        expect![[r#"
+        needs architecture arm64, is amd64 | would fit if it could run on amd64
+    "#]],
+    );
+    check("arch=aarch64", json!({"needs": {"arch": ["arm64"]}}), expect![""]);
+    check(
+        "tier=gold",
+        json!({"needs": {"labels": {"tier": "silver", "zone": "a"}}}),
+        expect![[r#"
+        needs label tier=silver, has gold | would fit with the label tier=silver on it
+        needs label zone=a, does not have it | would fit with the label zone=a on it
+    "#]],
+    );
+    check(
+        "device=camera",
+        json!({"needs": {"devices": ["camera", "lidar"]}}),
+        expect![[r#"
+        needs device lidar, has none that is free | would fit without device lidar
+    "#]],
+    );
+    check(
+        "security=42",
+        json!({"needs": {"security": "high", "compliance": 10}}),
+        expect![[r#"
+        needs security 67, has 42 | would fit with security 42 instead of 67
+        needs compliance 10, has no score | would fit if it had a compliance score
+    "#]],
+    );
+    check("security=34", json!({"needs": {"security": "medium"}}), expect![""]);
+    check("", json!({"needs": {"security": "low"}}), expect![""]);
+}
+
+#[test]
+fn compares_where_a_node_is() {
+    check(
+        "",
+        json!({"needs": {"regions": ["de"], "layers": ["near-edge"], "sites": ["s"], "nodes": ["n"]}}),
+        expect![""],
+    );
+    check(
+        "",
+        json!({"needs": {"regions": ["GR"], "layers": ["cloud"], "sites": ["t"], "nodes": ["m"]}}),
+        expect![[r#"
+        needs region GR, is in DE | would fit if its region would do
+        needs site t, is at s | would fit if site s would do
+        needs node m, is n | would fit if node n would do
+        needs layer cloud, is near-edge | would fit if layer near-edge would do
+    "#]],
+    );
+    let near = |km: f64| json!({"needs": {"near": {"latitude": 48.1, "longitude": 11.6, "distanceKmMax": km}}});
+    check("", near(600.0), expect![""]);
+    check(
+        "",
+        near(400.0),
+        expect![[r#"
+            needs to be within 400 km of 48.1, 11.6, is 506 km away | would fit if 506 km were near enough
+        "#]],
+    );
+    check(
+        "",
+        json!({"places": [{"by": "city", "values": ["Athens"]}]}),
+        expect![[r#"
+        needs city Athens, is in Berlin | would fit if its place would do
+    "#]],
+    );
+    check(
+        "",
+        json!({"places": [{"by": "city", "operator": "NotIn", "values": ["berlin"]}]}),
+        expect![[r#"
+        needs a place that is not ruled out, is elsewhere | would fit if its place would do
+    "#]],
+    );
+}
+
+#[test]
+fn compares_how_a_node_fares() {
+    check(
+        "silent",
+        json!({}),
+        expect![[r#"
+        needs a node that is ready, is not: no heartbeat for 60 s | would fit if it were ready
+    "#]],
+    );
+    check(
+        "cordoned",
+        json!({}),
+        expect![[r#"
+        needs a node that takes new work, is cordoned | would fit if it were not cordoned
+    "#]],
+    );
+    check(
+        "taint=lab:NoSchedule",
+        json!({}),
+        expect![[r#"
+        needs a node without taints that it does not tolerate, has taint lab:NoSchedule | would fit if it tolerated taint lab:NoSchedule
+    "#]],
+    );
+    check("taint=lab:NoSchedule", json!({"needs": {"tolerations": [{"key": "lab"}]}}), expect![""]);
+    check(
+        "",
+        json!({"run": [{"process": {"command": ["x"]}}]}),
+        expect![[r#"
+        needs an engine that can run it (host), its site runs docker | would fit with a way to run it on docker
+    "#]],
+    );
+    check(
+        "",
+        json!({"run": [{"process": {"command": ["x"]}}, {"container": {"image": "x"}}]}),
+        expect![""],
+    );
+    check(
+        "",
+        json!({"needs": {"engines": ["kubernetes"]}}),
+        expect![[r#"
+        needs an engine that can run it (kubernetes), its site runs docker | would fit with a way to run it on docker
+    "#]],
+    );
+}
+
+#[test]
+fn places_count_instances_by_value() {
+    let app = web(json!([
+        {"name": "a", "places": [{"by": "country", "values": ["DE", "GR"], "quantity": 2}]},
+        {"name": "b", "replicas": 3, "places": [{"by": "country", "values": ["DE"]}]},
+        {"name": "c", "onEach": {"label": "room", "values": ["1", "2"]}},
+    ]));
+    let of = |component: usize| slots(&app.spec.components[component]);
+    let de = Slot::Place(tombolo_model::needs::PlaceKey::Country, "DE");
+    let gr = Slot::Place(tombolo_model::needs::PlaceKey::Country, "GR");
+    assert_eq!(of(0), [de, de, gr, gr]);
+    assert_eq!(of(1), [de, Slot::AnyPlace, Slot::AnyPlace]);
+    assert_eq!(of(2), [Slot::Label("room", "1"), Slot::Label("room", "2")]);
+}

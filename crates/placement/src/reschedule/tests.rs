@@ -1,0 +1,187 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::compile::Scope;
+use crate::plan::{Outcome, Step};
+use crate::running::Hold;
+use crate::testing::{app, shown, web, world};
+use crate::what_if::World;
+
+#[test]
+fn moves_only_for_more_than_a_move_costs() {
+    let text = |mhz: u32| {
+        format!(
+            "site s docker\nnode a s cpu=4 memory=8Gi mhz=2000\nnode b s cpu=4 memory=8Gi mhz={mhz}\nrun shop/web x 0 a"
+        )
+    };
+    let weights = json!({"performance": 1});
+    let of = |mhz: u32, stateful: bool| {
+        let spec = json!({"weights": weights, "components": [{"name": "x", "stateful": stateful}]});
+        shown(&world(&text(mhz)).with([app("web", spec)]).plan_all())
+    };
+    // 2000 MHz give 50 points of speed, of which performance counts a quarter.
+    assert_eq!(of(2600, false), "x/0: stay on a\n");
+    assert_eq!(of(8000, false), "x/0: move from a on b\n");
+    assert_eq!(of(8000, true), "x/0: stay on a\n");
+}
+
+#[test]
+fn a_move_gains_what_it_says() {
+    let text = "site s docker\nnode a s cpu=4 memory=8Gi mhz=2000\nnode b s cpu=4 memory=8Gi mhz=8000\nrun shop/web x 0 a";
+    let spec = json!({"weights": {"performance": 1}, "components": [{"name": "x"}]});
+    let plan = world(text).with([app("web", spec)]).plan_all();
+    let reason = plan.apps[0].instances[0].placement.decision.clone().unwrap().reason.unwrap();
+    // 7.5 points better, 5 of them paid for the move of the only instance.
+    assert!(reason.starts_with("moves from a: 2.5 points better, moving paid"), "{reason}");
+}
+
+#[test]
+fn a_penalty_decays_and_ends() {
+    let strike = |verdict| Strike {
+        app: String::new(),
+        component: String::new(),
+        node: String::new(),
+        at: 1000,
+        verdict,
+    };
+    let at = |verdict, now| penalty(&strike(verdict), now);
+    assert_eq!(at(Verdict::Penalise, 1000), Penalty::Points(5000));
+    assert_eq!(at(Verdict::Penalise, 1600), Penalty::Points(2500));
+    assert_eq!(at(Verdict::Penalise, 0), Penalty::Points(5000));
+    assert_eq!(at(Verdict::Penalise, u64::MAX), Penalty::Forgotten);
+    assert_eq!(at(Verdict::Exclude, 1599), Penalty::Barred);
+    assert_eq!(at(Verdict::Exclude, 1600), Penalty::Points(5000));
+}
+
+#[test]
+fn the_load_that_an_instance_makes_itself_does_not_drive_it_away() {
+    let text =
+        "site s docker\nnode a s cpu=4 memory=8Gi\nnode b s cpu=4 memory=8Gi\nrun shop/web x 0 a";
+    let spec =
+        json!({"weights": {"performance": 1}, "components": [{"name": "x", "needs": {"cpu": 4}}]});
+    let mut world = world(text).with([app("web", spec)]);
+    let load = |cpu: f64| crate::Load { cpu, ..crate::Load::default() };
+    world.loads = [("a".to_owned(), load(1.0)), ("b".to_owned(), load(0.0))].into();
+    assert_eq!(shown(&world.plan_all()), "x/0: stay on a\n");
+}
+
+/// What happens to the continuum between two looks.
+#[derive(Clone, Debug)]
+enum Churn {
+    Kill(usize),
+    Revive(usize),
+    Drain(usize),
+    Undrain(usize),
+    Scale(usize, u32),
+    /// Nothing happens; everything may be looked at.
+    Rebalance,
+}
+
+fn churn() -> impl Strategy<Value = Churn> {
+    prop_oneof![
+        (0usize..8).prop_map(Churn::Kill),
+        (0usize..8).prop_map(Churn::Revive),
+        (0usize..8).prop_map(Churn::Drain),
+        (0usize..8).prop_map(Churn::Undrain),
+        ((0usize..3), (1u32..4)).prop_map(|(app, replicas)| Churn::Scale(app, replicas)),
+        Just(Churn::Rebalance),
+    ]
+}
+
+fn start() -> World {
+    let mut text = String::from("site s docker\nsite t docker\nlink s t 12ms 100Mbps\n");
+    for node in 0..8u32 {
+        let site = if node % 2 == 0 { "s" } else { "t" };
+        let (mhz, watts, security) =
+            (1500 + 400 * node, 20 + 15 * (node * 5 % 8), 40 + 7 * (node * 3 % 8));
+        text.push_str(&format!(
+            "node n{node} {site} cpu=4 memory=8Gi mhz={mhz} watts={watts} security={security}\n"
+        ));
+    }
+    let part = |cpu: f64, bandwidth: &str| {
+        json!({"components": [
+            {"name": "front", "needs": {"cpu": cpu}, "connects": [{"to": "back", "latency": "20ms", "bandwidth": bandwidth}]},
+            {"name": "back", "needs": {"cpu": cpu}, "stateful": true, "affinity": {"spread": "node"}},
+        ]})
+    };
+    world(&text).with([
+        app("one", part(0.5, "5Mbps")),
+        app("two", part(1.0, "10Mbps")),
+        web(json!([{"name": "only", "needs": {"cpu": 1.5, "security": "medium"}, "unavailableMax": 2}])),
+    ])
+}
+
+impl World {
+    fn suffer(&mut self, churn: &Churn) {
+        let name = |node: &usize| format!("n{node}");
+        match churn {
+            Churn::Kill(node) => {
+                let mut options = Options::default();
+                let _ = self.apply(&crate::what_if::Change::FailNode(name(node)), &mut options);
+            }
+            Churn::Revive(node) => {
+                if let Some(status) = &mut self.nodes[*node].status {
+                    status.conditions.clear();
+                }
+                // What was given up is not there any more.
+                self.running.retain(|running| running.hold == Hold::Held);
+            }
+            Churn::Drain(node) => {
+                let mut options = Options::default();
+                let _ = self.apply(&crate::what_if::Change::DrainNode(name(node)), &mut options);
+            }
+            Churn::Undrain(node) => {
+                self.nodes[*node].spec.taints.clear();
+                self.nodes[*node].spec.unschedulable = false;
+            }
+            Churn::Scale(app, replicas) => {
+                for component in &mut self.apps[*app].spec.components {
+                    component.replicas = Some(*replicas);
+                }
+            }
+            Churn::Rebalance => (),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Whatever happens, after some looks there is nothing left to do, and no look takes away what
+    /// ran and could stay.
+    #[test]
+    fn placements_settle_after_any_churn(events in prop::collection::vec(churn(), 1..6)) {
+        let mut world = start();
+        for event in &events {
+            world.suffer(event);
+            let scope = match event {
+                Churn::Rebalance => Scope::All,
+                _ => Scope::Pending,
+            };
+            let options = Options { scope, ..Options::default() };
+            let mut settled = false;
+            for _ in 0..8 {
+                let before = world.running.clone();
+                let plan = world.plan(&options);
+                let moving = plan.apps.iter().flat_map(|app| &app.instances).any(|instance| {
+                    !matches!(instance.step, Step::Stay)
+                });
+                for app in plan.apps.iter().filter(|app| app.outcome != Outcome::Placed) {
+                    let held = before.iter().filter(|r| r.app == app.app && r.hold == Hold::Held).count();
+                    prop_assert_eq!(app.instances.len(), held, "{:?} lost something", app.app);
+                }
+                let surplus = !plan.surplus.is_empty();
+                world.settle(&plan);
+                if !moving && !surplus {
+                    settled = true;
+                    break;
+                }
+            }
+            prop_assert!(settled, "still moving after {:?}", event);
+            let again = world.plan(&options);
+            let steps: Vec<&Step> = again.apps.iter().flat_map(|app| &app.instances).map(|i| &i.step).collect();
+            prop_assert!(steps.iter().all(|step| matches!(step, Step::Stay)), "{:?}", steps);
+        }
+    }
+}

@@ -1,0 +1,74 @@
+use expect_test::{Expect, expect};
+use serde_json::json;
+
+use super::*;
+use crate::testing::{web, world};
+
+#[track_caller]
+fn check(changes: &[Change], expect: Expect) {
+    let text = "
+        site a docker
+        site b docker
+        node a1 a cpu=4 memory=8Gi watts=10 mhz=1000
+        node b1 b cpu=4 memory=8Gi watts=90 mhz=4000
+        link a b 5ms
+        run shop/web x 0 a1
+        run shop/web y 0 a1
+    ";
+    let parts = json!([
+        {"name": "x", "needs": {"cpu": 2}, "connects": [{"to": "y", "latency": "20ms"}]},
+        {"name": "y", "needs": {"cpu": 2}},
+    ]);
+    let world = world(text).with([web(parts)]);
+    let before = world.clone();
+    let answer = what_if(&world, changes, &Options::default(), &Limits::default());
+    assert_eq!(world.running, before.running);
+    let lines: Vec<String> = match answer {
+        Err(trouble) => vec![trouble.to_string()],
+        Ok(answer) => answer
+            .differences
+            .iter()
+            .map(|d| format!("{}: {:?} -> {:?}", d.component, d.from.as_deref(), d.to.as_deref()))
+            .collect(),
+    };
+    expect.assert_eq(&lines.join("\n"));
+}
+
+#[test]
+fn shows_what_would_follow() {
+    check(&[], expect![""]);
+    check(
+        &[Change::FailNode("a1".into())],
+        expect![[r#"
+        x: Some("a1") -> Some("b1")
+        y: Some("a1") -> Some("b1")"#]],
+    );
+    check(
+        &[Change::FailSite("a".into())],
+        expect![[r#"
+        x: Some("a1") -> Some("b1")
+        y: Some("a1") -> Some("b1")"#]],
+    );
+    check(
+        &[Change::DrainSite("a".into())],
+        expect![[r#"
+        x: Some("a1") -> Some("b1")
+        y: Some("a1") -> Some("b1")"#]],
+    );
+    let fast = Weights { performance: Some(1.0), ..Weights::default() };
+    check(
+        &[Change::Weights(fast)],
+        expect![[r#"
+        x: Some("a1") -> Some("b1")
+        y: Some("a1") -> Some("b1")"#]],
+    );
+    let all = [Change::FailSite("a".into()), Change::FailSite("b".into())];
+    check(
+        &all,
+        expect![[r#"
+        x: Some("a1") -> None
+        y: Some("a1") -> None"#]],
+    );
+    check(&[Change::LinkDown("a--b".into())], expect![""]);
+    check(&[Change::FailNode("c1".into())], expect!["node c1: does not exist"]);
+}
