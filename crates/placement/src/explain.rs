@@ -77,6 +77,23 @@ pub(crate) fn unplaced(
     found
 }
 
+/// The same without a look: there were too many others to explain.
+pub(crate) fn briefly(compiled: &Compiled<'_, '_>, app: usize) -> Vec<Unplaced> {
+    let components = compiled.apps[app].spec.components.iter().enumerate();
+    let missing = components.flat_map(|(index, component)| {
+        let replicas = 0..compile::index(crate::ask::instances(component));
+        let missing =
+            replicas.filter(move |replica| compiled.runs_on(app, index, *replica).is_none());
+        missing.map(|replica| Unplaced {
+            component: component.name.clone(),
+            replica,
+            reasons: vec!["no place; others were explained first, ask why for this one".to_owned()],
+            suggestion: None,
+        })
+    });
+    missing.collect()
+}
+
 /// What will run once the plan is carried out: what stands, and what was chosen.
 fn as_planned(compiled: &Compiled<'_, '_>, chosen: &[Option<Choice>]) -> Vec<Running> {
     let planned: BTreeSet<&str> =

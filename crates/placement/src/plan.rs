@@ -20,6 +20,10 @@ use crate::running::{Hold, Running};
 use crate::select::{Limits, Outcome as Found};
 use crate::trouble::Trouble;
 
+/// Each takes a look at all nodes and perhaps some searches. The others get a word, and their turn
+/// when these are helped.
+const EXPLAINED_MAX: usize = 32;
+
 /// What follows from a look at the world. Carrying it out and planning again gives nothing to do.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
@@ -163,6 +167,14 @@ fn assemble(
         ..Plan::default()
     };
     let mut reasons = explain::Reasons::new(compiled, &solved.chosen);
+    let mut explained = 0;
+    let mut explain = |app: usize| {
+        explained += 1;
+        match explained <= EXPLAINED_MAX {
+            true => explain::unplaced(compiled, &solved.chosen, app, options, limits),
+            false => explain::briefly(compiled, app),
+        }
+    };
     for (part, app) in compiled.scoped.planned.iter().enumerate() {
         plan.apps.push(match solved.parts[part] {
             Found::Placed => AppPlan {
@@ -173,23 +185,19 @@ fn assemble(
                 unplaced: Vec::new(),
             },
             Found::Infeasible | Found::NotFound => {
-                let unplaced = explain::unplaced(compiled, &solved.chosen, *app, options, limits);
-                lacking(compiled, *app, Outcome::Unplaced, unplaced)
+                lacking(compiled, *app, Outcome::Unplaced, explain(*app))
             }
         });
     }
     for app in frozen {
-        let unplaced = explain::unplaced(compiled, &solved.chosen, *app, options, limits);
+        let unplaced = explain(*app);
         // All of it runs: it only had to make no room for others.
         if !unplaced.is_empty() {
             plan.apps.push(lacking(compiled, *app, Outcome::Kept, unplaced));
         }
     }
-    for (app, id) in compiled.ids.iter().enumerate() {
-        let about = format!("app {id}");
-        if compiled.troubles.iter().any(|trouble| trouble.about == about) {
-            plan.apps.push(lacking(compiled, app, Outcome::Refused, Vec::new()));
-        }
+    for app in &compiled.scoped.refused {
+        plan.apps.push(lacking(compiled, *app, Outcome::Refused, Vec::new()));
     }
     plan.apps.sort_by(|a, b| a.app.cmp(&b.app).then(a.index.cmp(&b.index)));
     plan

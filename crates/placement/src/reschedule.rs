@@ -134,6 +134,9 @@ pub(crate) fn over_budget(compiled: &Compiled<'_, '_>, chosen: &[Option<Choice>]
         let part = &compiled.apps[app].spec.components[component];
         // Nobody could ever move if none may be down.
         let budget = part.unavailable_max.unwrap_or(1).max(1) as usize;
+        // Those that run nowhere are down already.
+        let up = compiled.roster.held(&compiled.ids[app], &part.name).count();
+        let budget = budget.saturating_sub(ask::instances(part).saturating_sub(up));
         wanting.sort_by_key(|(gain, item)| (std::cmp::Reverse(*gain), *item));
         waiting.extend(wanting.into_iter().skip(budget).map(|(_, item)| item));
     }

@@ -274,6 +274,8 @@ fn bound_jitter(compiled: &mut Compiled<'_, '_>, wired: &[u32], ways: &[Ways]) {
 fn reserved(compiled: &Compiled<'_, '_>) -> BTreeMap<u32, u64> {
     let continuum = compiled.continuum;
     let mut book = WayBook::default();
+    let planned: BTreeSet<&str> =
+        compiled.scoped.planned.iter().map(|app| compiled.ids[*app].as_str()).collect();
     let mut reserved: BTreeMap<u32, u64> = BTreeMap::new();
     for app in &compiled.scoped.standing {
         let id = &compiled.ids[*app];
@@ -286,8 +288,7 @@ fn reserved(compiled: &Compiled<'_, '_>) -> BTreeMap<u32, u64> {
                     None => id.clone(),
                 };
                 // With a planned App it is an edge of the problem.
-                let planned = compiled.scoped.planned.iter().any(|app| compiled.ids[*app] == other);
-                if bounds.bandwidth_bps == 0 || planned {
+                if bounds.bandwidth_bps == 0 || planned.contains(other.as_str()) {
                     continue;
                 }
                 let place = |one: &crate::running::Running| {

@@ -21,6 +21,8 @@ pub(crate) struct Scoped {
     pub planned: Vec<usize>,
     /// Indices of the Apps that run and stay as they are, by id.
     pub standing: Vec<usize>,
+    /// Indices of the Apps that contradict themselves.
+    pub refused: Vec<usize>,
 }
 
 pub(super) fn decide(
@@ -37,7 +39,8 @@ pub(super) fn decide(
     let crowded = crowded(continuum, apps, ids, roster);
     let mut looker =
         Looker { continuum, roster, crowded: &crowded, options, book: WayBook::default() };
-    let mut scoped = Scoped::default();
+    let refused = (0..apps.len()).filter(|app| !sound[*app]).collect();
+    let mut scoped = Scoped { refused, ..Scoped::default() };
     for app in order {
         if apps[app].spec.stopped || apps[app].metadata.deletion_timestamp.is_some() {
             continue;

@@ -72,7 +72,9 @@ pub(crate) fn gravity(component: &Component) -> f64 {
 
 fn base(spec: &AppSpec, instead: Option<&Weights>) -> Raw {
     let given = instead.or(spec.weights.as_ref());
-    let mut raw = match (spec.profile, given) {
+    // Who asks what if other weights counted means those and nothing of the profile.
+    let profile = spec.profile.filter(|_| instead.is_none());
+    let mut raw = match (profile, given) {
         (Some(profile), _) => profile_weights(profile),
         // Who names some criteria does not want the others.
         (None, Some(_)) => [0.0; CRITERIA.len()],
