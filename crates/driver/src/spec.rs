@@ -65,9 +65,10 @@ pub struct Container {
     pub volumes: Vec<Volume>,
 }
 
-/// A program of the host. `$(NAME)` in an argument stands for the variable of that name, as in
-/// Kubernetes; a program that names `$(PORT_8080)` gets any free port for its port 8080 and
-/// listens on that, one that does not listens on 8080 itself.
+/// A program of the host. `$(PORT_8080)` in an argument or a variable stands for the port that it is
+/// to listen on in place of 8080, and `$(PORT)` for its first: a program that names one gets any
+/// free port, one that does not listens on 8080 itself. `$(TOMBOLO_DIR)` is the folder with its
+/// files. No other variable is put into arguments, which everybody on the machine can read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Process {
     /// The program and its arguments; not empty.
