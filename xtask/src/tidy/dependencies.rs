@@ -23,6 +23,7 @@ const TIERS: &[(&str, u8)] = &[
     ("tombolo-identity", 2),
     ("tombolo-driver", 2),
     ("tombolo-host", 2),
+    ("tombolo-driver-process", 2),
     ("tombolo-controller", 3),
     ("tombolo-facade", 3),
     ("tombolo-cli", 3),
@@ -35,6 +36,7 @@ const SIDEWAYS: &[(&str, &str)] = &[
     ("tombolo-plan", "tombolo-descriptor"),
     ("tombolo-apiserver", "tombolo-store"),
     ("tombolo-apiserver", "tombolo-identity"),
+    ("tombolo-driver-process", "tombolo-driver"),
     ("tombolo-cli", "tombolo-controller"),
     ("tombolo-cli", "tombolo-facade"),
 ];

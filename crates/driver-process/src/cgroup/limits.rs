@@ -1,0 +1,174 @@
+//! Limits on processor and memory, in the words of both versions of cgroups.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use tombolo_model::needs::Resources;
+
+use super::mounts::Hierarchy;
+
+/// The time over which the kernel counts processor time, in microseconds: its own default.
+const PERIOD_MICROS: u64 = 100_000;
+/// The kernel takes no less.
+const QUOTA_MICROS_MIN: u64 = 1_000;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Limits {
+    cpu_millis: Option<u64>,
+    memory_bytes: Option<u64>,
+}
+
+impl Limits {
+    /// For finding out whether limits can be set at all.
+    pub(crate) const SMALLEST: Limits =
+        Limits { cpu_millis: Some(1000), memory_bytes: Some(1 << 20) };
+
+    /// A limit of nothing is none.
+    pub(crate) fn of(resources: &Resources) -> Limits {
+        Limits {
+            cpu_millis: resources.cpu.map(|cpu| cpu.millis()).filter(|millis| *millis > 0),
+            memory_bytes: resources.memory.map(|bytes| bytes.get()).filter(|bytes| *bytes > 0),
+        }
+    }
+
+    /// Sets the limits in whichever group can; a sentence for each that none can.
+    pub(super) fn set(
+        self,
+        made: &[(&Hierarchy, PathBuf)],
+        trouble: Option<&io::Error>,
+    ) -> Vec<String> {
+        let wanted = [
+            ("processor", self.cpu_millis.map(cpu_settings)),
+            ("memory", self.memory_bytes.map(memory_settings)),
+        ];
+        let mut notes = Vec::new();
+        for (what, settings) in wanted {
+            let Some(settings) = settings else { continue };
+            if let Err(error) = set_one(made, &settings) {
+                let why = trouble.unwrap_or(&error);
+                notes.push(format!("there is no limit on {what}: cgroups cannot be used: {why}"));
+            }
+        }
+        notes
+    }
+}
+
+/// The file of one version, what goes into it, and what goes with it where the kernel has that too.
+#[derive(Debug)]
+struct Setting {
+    file: &'static str,
+    value: String,
+    also: Option<(&'static str, String)>,
+}
+
+fn cpu_settings(millis: u64) -> [Setting; 2] {
+    let quota = millis.saturating_mul(PERIOD_MICROS / 1000).max(QUOTA_MICROS_MIN);
+    [
+        Setting { file: "cpu.max", value: format!("{quota} {PERIOD_MICROS}"), also: None },
+        Setting { file: "cpu.cfs_quota_us", value: quota.to_string(), also: None },
+    ]
+}
+
+/// What may not be in memory shall not be on disk instead.
+fn memory_settings(bytes: u64) -> [Setting; 2] {
+    let value = bytes.to_string();
+    let unified = Some(("memory.swap.max", "0".to_owned()));
+    let old = Some(("memory.memsw.limit_in_bytes", value.clone()));
+    [
+        Setting { file: "memory.max", value: value.clone(), also: unified },
+        Setting { file: "memory.limit_in_bytes", value, also: old },
+    ]
+}
+
+fn set_one(made: &[(&Hierarchy, PathBuf)], settings: &[Setting; 2]) -> io::Result<()> {
+    for (_, folder) in made {
+        for setting in settings {
+            let path = folder.join(setting.file);
+            if !path.exists() {
+                continue;
+            }
+            fs::write(&path, &setting.value)?;
+            if let Some((file, value)) = &setting.also {
+                // Kernels without swap do not have the file; the limit on memory alone must do.
+                _ = fs::write(folder.join(file), value);
+            }
+            return Ok(());
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::Unsupported, "the kernel offers no controller for it"))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn both_versions_are_told_the_same() {
+        let shown = format!(
+            "{:#?}\n{:#?}\n{:#?}",
+            cpu_settings(1500),
+            cpu_settings(1),
+            memory_settings(4096)
+        );
+        expect![[r#"
+            [
+                Setting {
+                    file: "cpu.max",
+                    value: "150000 100000",
+                    also: None,
+                },
+                Setting {
+                    file: "cpu.cfs_quota_us",
+                    value: "150000",
+                    also: None,
+                },
+            ]
+            [
+                Setting {
+                    file: "cpu.max",
+                    value: "1000 100000",
+                    also: None,
+                },
+                Setting {
+                    file: "cpu.cfs_quota_us",
+                    value: "1000",
+                    also: None,
+                },
+            ]
+            [
+                Setting {
+                    file: "memory.max",
+                    value: "4096",
+                    also: Some(
+                        (
+                            "memory.swap.max",
+                            "0",
+                        ),
+                    ),
+                },
+                Setting {
+                    file: "memory.limit_in_bytes",
+                    value: "4096",
+                    also: Some(
+                        (
+                            "memory.memsw.limit_in_bytes",
+                            "4096",
+                        ),
+                    ),
+                },
+            ]"#]]
+        .assert_eq(&shown);
+    }
+
+    #[test]
+    fn a_limit_that_nobody_can_set_is_a_note_and_no_error() {
+        let limits = Limits { cpu_millis: Some(500), memory_bytes: None };
+        let refused = io::Error::from(io::ErrorKind::PermissionDenied);
+        expect!["there is no limit on processor: cgroups cannot be used: permission denied"]
+            .assert_eq(&limits.set(&[], Some(&refused)).join("\n"));
+        assert!(Limits::default().set(&[], Some(&refused)).is_empty());
+    }
+}

@@ -1,0 +1,350 @@
+//! Supervised processes of a Linux host that outlive the agent. [`open`] gives the driver; the
+//! agent of a site with the engine `host` holds it. [`supervise::main`] is the other half, a small
+//! process beside each instance.
+//!
+//! The driver keeps nothing in memory that counts: every look reads the folders of the instances
+//! ([`folder`]) and the kernel's word on their processes ([`procfs`]). Killing the agent changes
+//! nothing; [`open`] finds everything again, under the same process numbers.
+//!
+//! Files of a component are put below its working directory as if that were `/`; the folder is in
+//! `TOMBOLO_DIR`. To read on, see [`start`], then [`supervise`].
+
+mod cgroup;
+mod exec;
+mod files;
+mod folder;
+mod launch;
+mod logfile;
+mod logs;
+mod look;
+mod port;
+mod procfs;
+mod program;
+mod start;
+pub mod supervise;
+mod supervisor;
+mod terminal;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::stream::{self, BoxStream, StreamExt};
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedMutexGuard, watch};
+use tokio::task::AbortHandle;
+use tombolo_driver::{
+    CheckOutcome, Driver, Error, ExecRequest, ExecSession, Instance, InstanceId, LogRequest,
+    LogStream, Probe, Result, Spec, State, Usage,
+};
+use tombolo_model::Engine;
+
+use crate::cgroup::Groups;
+use crate::folder::{Folder, StopRecord};
+pub use crate::launch::LogLimits;
+
+/// How long a start, or the end after a kill, may take before the caller is told that it does.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// Between two looks whether a supervisor is gone.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// How a driver is set up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The program, and its first arguments, that calls [`supervise::main`] with the rest.
+    pub supervisor: Vec<OsString>,
+    pub log: LogLimits,
+}
+
+impl Default for Options {
+    /// This very program, as `tombolo supervise`.
+    fn default() -> Options {
+        let own = std::env::current_exe().ok().filter(|path| path.exists());
+        // After an upgrade the file that we were started from is gone, and still can be executed.
+        let program = own.unwrap_or_else(|| PathBuf::from("/proc/self/exe"));
+        Options { supervisor: vec![program.into(), "supervise".into()], log: LogLimits::default() }
+    }
+}
+
+/// Opens the driver whose instances are in `folder`, and takes on whatever runs there. Call it
+/// inside a tokio runtime. Fails if another driver has the folder.
+pub fn open(folder: &Path, options: Options) -> Result<ProcessDriver> {
+    let doing = |error| Error::io(format!("open {}", folder.display()), error);
+    folder::make_folder(folder, 0o711).map_err(doing)?;
+    let folder = folder.canonicalize().map_err(doing)?;
+    Folder::new(&folder).make_lock().map_err(doing)?;
+    let Some(lock) = Folder::new(&folder).lock().map_err(doing)? else {
+        let what = format!("{} is in use by another agent", folder.display());
+        return Err(Error::Invalid { what });
+    };
+    let inner = Inner {
+        groups: Groups::of(&folder),
+        boot_id: procfs::boot_id(),
+        folder,
+        options,
+        changed: watch::Sender::new(0),
+        busy: Mutex::default(),
+        watched: Mutex::default(),
+        runtime: Handle::current(),
+        _lock: lock,
+    };
+    let driver = ProcessDriver { inner: Arc::new(inner) };
+    driver.inner.clear_remains();
+    driver.inner.look();
+    Ok(driver)
+}
+
+/// Processes of this machine as an engine. Dropping it leaves everything running.
+#[derive(Debug)]
+pub struct ProcessDriver {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    folder: PathBuf,
+    options: Options,
+    groups: Groups,
+    boot_id: String,
+    changed: watch::Sender<u64>,
+    /// Who starts, stops or removes an instance holds its lock: two at once would be in each
+    /// other's way.
+    busy: Mutex<BTreeMap<InstanceId, Arc<tokio::sync::Mutex<()>>>>,
+    /// Those who wait for the end of a supervisor.
+    watched: Mutex<BTreeMap<InstanceId, (u32, AbortHandle)>>,
+    runtime: Handle,
+    _lock: File,
+}
+
+impl Drop for ProcessDriver {
+    fn drop(&mut self) {
+        let watched = self.inner.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        watched.values().for_each(|(_, task)| task.abort());
+    }
+}
+
+impl Inner {
+    fn folder(&self, id: &InstanceId) -> Folder {
+        Folder::new(self.folder.join(id.to_string()))
+    }
+
+    fn ids(&self) -> Vec<InstanceId> {
+        let Ok(entries) = fs::read_dir(&self.folder) else { return Vec::new() };
+        let mut ids: Vec<InstanceId> = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// Everything there is; supervisors that were killed are replaced on the way.
+    fn look(self: &Arc<Inner>) -> Vec<Instance> {
+        self.ids().iter().filter_map(|id| self.look_at(id)).collect()
+    }
+
+    fn look_at(self: &Arc<Inner>, id: &InstanceId) -> Option<Instance> {
+        let folder = self.folder(id);
+        if let Err(error) = self.replace_supervisor(id, &folder) {
+            tracing::warn!(%id, %error, "cannot replace its supervisor");
+        }
+        self.watch(id, &folder);
+        look::look(&folder, &self.boot_id)
+    }
+
+    /// What a loss of power, or an agent killed while removing, left of an instance.
+    fn clear_remains(&self) {
+        for id in self.ids() {
+            let folder = self.folder(&id);
+            if folder.instance().is_none() && !matches!(folder.lock(), Ok(None)) {
+                _ = folder.remove();
+            }
+        }
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let going = |name: &OsString| name.as_encoded_bytes().starts_with(folder::GOING.as_bytes());
+        for name in entries.map(|entry| entry.file_name()).filter(going) {
+            _ = fs::remove_dir_all(self.folder.join(name));
+        }
+    }
+
+    fn wake(&self) {
+        self.changed.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    async fn hold(&self, id: &InstanceId) -> OwnedMutexGuard<()> {
+        let lock = {
+            let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+            // Only locks that somebody holds are worth keeping.
+            busy.retain(|_, lock| Arc::strong_count(lock) > 1);
+            busy.entry(id.clone()).or_default().clone()
+        };
+        lock.lock_owned().await
+    }
+
+    fn stop(&self, id: &InstanceId, grace: Duration) -> Result<()> {
+        let folder = self.folder(id);
+        match look::look(&folder, &self.boot_id).map(|instance| instance.state) {
+            Some(State::Starting { .. } | State::Running(_) | State::Stopping(_)) => (),
+            Some(State::Exited(_) | State::Failed(_)) | None => return Ok(()),
+        }
+        let at = procfs::since_boot().saturating_add(grace).as_millis();
+        let wanted = u64::try_from(at).unwrap_or(u64::MAX);
+        let kill_at_ms = folder.stop().map_or(wanted, |stop| stop.kill_at_ms.min(wanted));
+        let written = folder.write_stop(StopRecord { kill_at_ms });
+        written.map_err(|error| Error::io(format!("stop {id}"), error))?;
+        supervisor::poke(&folder);
+        Ok(())
+    }
+
+    /// Waits until nobody holds the lock of the instance, then removes all of it.
+    async fn remove(self: &Arc<Inner>, id: &InstanceId) -> Result<()> {
+        let folder = self.folder(id);
+        if !folder.path().exists() {
+            return Ok(());
+        }
+        self.look_at(id);
+        self.stop(id, Duration::ZERO)?;
+        let doing = |error| Error::io(format!("remove {id}"), error);
+        let lock = tokio::time::timeout(PATIENCE, async {
+            loop {
+                match folder.lock() {
+                    Ok(Some(lock)) => return Ok(lock),
+                    Ok(None) => tokio::time::sleep(LOOK_AGAIN).await,
+                    Err(error) => return Err(error),
+                }
+            }
+        });
+        let waited = || Error::TimedOut { doing: format!("ending {id}"), after: PATIENCE };
+        let lock = lock.await.map_err(|_| waited())?.map_err(doing)?;
+        if let Some(record) = folder.instance() {
+            cgroup::remove(&record.cgroups);
+        }
+        folder.remove().map_err(doing)?;
+        drop(lock);
+        self.wake();
+        Ok(())
+    }
+}
+
+impl Driver for ProcessDriver {
+    fn engine(&self) -> Engine {
+        Engine::Host
+    }
+
+    fn probe(&self) -> BoxFuture<'_, Result<Probe>> {
+        self.blocking(|inner| {
+            Ok(Probe {
+                version: rustix::system::uname().release().to_string_lossy().into_owned(),
+                address: inner.folder.display().to_string(),
+                notes: inner.groups.notes(),
+            })
+        })
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<Instance>>> {
+        self.blocking(|inner| Ok(inner.look()))
+    }
+
+    fn usage(&self) -> BoxFuture<'_, Result<Vec<(InstanceId, Usage)>>> {
+        self.blocking(|inner| {
+            let ids = inner.ids();
+            let used = |id: InstanceId| Some((id.clone(), look::usage(&inner.folder(&id))?));
+            Ok(ids.into_iter().filter_map(used).collect())
+        })
+    }
+
+    fn start(&self, spec: &Spec) -> BoxFuture<'_, Result<()>> {
+        let spec = spec.clone();
+        Box::pin(async move {
+            let held = self.inner.hold(&spec.id).await;
+            let doing = format!("starting {}", spec.id);
+            let started = self.blocking(move |inner| {
+                // Held until it is done, even if whoever asked waits no longer.
+                let _held = held;
+                start::start(inner, &spec)
+            });
+            let waited = |_| Error::TimedOut { doing, after: PATIENCE };
+            tokio::time::timeout(PATIENCE, started).await.map_err(waited)?
+        })
+    }
+
+    fn stop<'a>(&'a self, id: &'a InstanceId, grace: Duration) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let _held = self.inner.hold(id).await;
+            self.inner.stop(id, grace)
+        })
+    }
+
+    fn remove<'a>(&'a self, id: &'a InstanceId) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let _held = self.inner.hold(id).await;
+            self.inner.remove(id).await
+        })
+    }
+
+    fn logs<'a>(
+        &'a self,
+        id: &'a InstanceId,
+        request: LogRequest,
+    ) -> BoxFuture<'a, Result<LogStream>> {
+        Box::pin(async move { logs::read(&self.inner.folder(id), id, request) })
+    }
+
+    fn exec<'a>(
+        &'a self,
+        id: &'a InstanceId,
+        request: ExecRequest,
+    ) -> BoxFuture<'a, Result<ExecSession>> {
+        Box::pin(async move { exec::exec(&self.inner, id, &request) })
+    }
+
+    fn check_exec<'a>(
+        &'a self,
+        id: &'a InstanceId,
+        command: &'a [String],
+        timeout: Duration,
+    ) -> BoxFuture<'a, Result<CheckOutcome>> {
+        Box::pin(exec::check(&self.inner, id, command, timeout))
+    }
+
+    fn connect<'a>(&'a self, id: &'a InstanceId, port: u16) -> BoxFuture<'a, Result<SocketAddr>> {
+        Box::pin(async move {
+            let record = self.inner.folder(id).instance();
+            let record = record.ok_or_else(|| Error::NoSuchInstance { id: id.clone() })?;
+            let listened = record.ports.iter().find(|listened| listened.port == port);
+            let published = listened.and_then(|listened| listened.published);
+            let unknown =
+                || Error::Invalid { what: format!("{id} does not listen on port {port}") };
+            Ok(SocketAddr::from(([127, 0, 0, 1], published.ok_or_else(unknown)?)))
+        })
+    }
+
+    fn events(&self) -> BoxStream<'static, ()> {
+        stream::unfold(self.inner.changed.subscribe(), async |mut changed| {
+            changed.changed().await.ok()?;
+            Some(((), changed))
+        })
+        .boxed()
+    }
+}
+
+impl ProcessDriver {
+    /// Files and processes are looked at where waiting harms nobody.
+    fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Arc<Inner>) -> Result<T> + Send + 'static,
+    ) -> BoxFuture<'_, Result<T>> {
+        let inner = Arc::clone(&self.inner);
+        Box::pin(async move {
+            let done = tokio::task::spawn_blocking(move || work(&inner)).await;
+            done.unwrap_or_else(|error| {
+                Err(Error::Failed { doing: "finish".to_owned(), source: Arc::new(error) })
+            })
+        })
+    }
+}

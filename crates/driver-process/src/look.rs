@@ -1,0 +1,121 @@
+//! What there is of one instance, from its folder and the kernel's word alone. Called at every look
+//! of the driver; it changes nothing.
+
+use std::io;
+use std::sync::Arc;
+
+use tombolo_driver::{Error, Exit, Instance, Running, State, Usage};
+
+use crate::cgroup;
+use crate::folder::{Folder, InstanceRecord, RunRecord};
+use crate::logs;
+use crate::procfs;
+
+/// Lines of the log that go with an exit that nobody saw.
+const TAIL_LINES: usize = 20;
+
+/// Nothing if there is no such instance.
+pub(crate) fn look(folder: &Folder, boot_id: &str) -> Option<Instance> {
+    let record = folder.instance()?;
+    let state = state(folder, &record, boot_id);
+    Some(Instance {
+        id: record.id,
+        origin: record.origin,
+        state,
+        restarts: record.restarts,
+        last_exit: record.last_exit,
+        notes: record.notes,
+        parts: Vec::new(),
+    })
+}
+
+/// What an instance that runs uses.
+pub(crate) fn usage(folder: &Folder) -> Option<Usage> {
+    let record = folder.instance()?;
+    let run = folder.run()?;
+    if folder.exit().is_some() || !run.main.alive() {
+        return None;
+    }
+    let members = match record.cgroups.is_empty() {
+        true => procfs::descendants(run.supervisor.pid),
+        false => cgroup::members(&record.cgroups),
+    };
+    let stats: Vec<procfs::Stat> = members.iter().filter_map(|pid| procfs::stat(*pid)).collect();
+    let (cpu, memory) = cgroup::used(&record.cgroups);
+    // Without a cgroup, memory that several share is counted for each.
+    let pages: u64 = stats.iter().map(|stat| stat.resident_pages).sum();
+    let ticks: u64 = stats.iter().map(|stat| stat.cpu_ticks).sum();
+    let tick_micros = 1_000_000 / rustix::param::clock_ticks_per_second().max(1);
+    Some(Usage {
+        cpu_micros: cpu.unwrap_or(ticks * tick_micros),
+        memory_bytes: memory.unwrap_or(pages * rustix::param::page_size() as u64),
+        processes: u32::try_from(stats.len()).unwrap_or(u32::MAX),
+        received_bytes: None,
+        sent_bytes: None,
+    })
+}
+
+fn state(folder: &Folder, record: &InstanceRecord, boot_id: &str) -> State {
+    // In this order: the supervisor writes the exit last, so one that is there is of this run.
+    let run = folder.run();
+    if let Some(exit) = folder.exit() {
+        return State::Exited(exit);
+    }
+    let Some(run) = run else { return before_the_run(folder, record) };
+    if run.boot_id != boot_id {
+        let message = "the machine was restarted".to_owned();
+        return State::Exited(unseen("Rebooted", message, folder));
+    }
+    match (run.main.alive(), run.supervisor.alive(), folder.stop().is_some()) {
+        (true, _, false) => State::Running(running(record, &run)),
+        // It has ended, and its supervisor is about to say how.
+        (true, _, true) | (false, true, _) => State::Stopping(running(record, &run)),
+        // The last of them is still about to go: nothing is over while somebody holds the lock.
+        (false, false, _) if matches!(folder.lock(), Ok(None)) => {
+            State::Stopping(running(record, &run))
+        }
+        (false, false, _) => match folder.exit() {
+            // Both have ended since the exit was looked for.
+            Some(exit) => State::Exited(exit),
+            None => {
+                let message = "it ended together with its supervisor".to_owned();
+                State::Exited(unseen("Lost", message, folder))
+            }
+        },
+    }
+}
+
+/// There is a record and no run: it is about to be started, or whoever did so was killed.
+fn before_the_run(folder: &Folder, record: &InstanceRecord) -> State {
+    if matches!(folder.lock(), Ok(None)) {
+        return State::Starting { doing: "starting".to_owned() };
+    }
+    match &record.last_exit {
+        Some(exit) => State::Exited(exit.clone()),
+        None => State::Failed(Error::Failed {
+            doing: "say whether it was started: the agent ended while it did so".to_owned(),
+            source: Arc::new(io::Error::from(io::ErrorKind::Interrupted)),
+        }),
+    }
+}
+
+fn running(record: &InstanceRecord, run: &RunRecord) -> Running {
+    Running {
+        name: run.main.pid.to_string(),
+        pid: Some(run.main.pid),
+        since: run.since,
+        addresses: Vec::new(),
+        ports: record.ports.clone(),
+    }
+}
+
+fn unseen(reason: &str, message: String, folder: &Folder) -> Exit {
+    Exit {
+        code: None,
+        signal: None,
+        at: folder.last_sign(),
+        reason: reason.to_owned(),
+        message: Some(message),
+        log: logs::tail(folder, TAIL_LINES),
+    }
+}

@@ -1,0 +1,224 @@
+//! The supervisor: one small process beside each instance, which stays when the agent goes. It is
+//! `tombolo supervise`, never typed by people: [`main`] is called by the `cli` before anything else,
+//! and the driver starts it.
+//!
+//! It starts the instance as its child, writes down what that says and how it ends, and ends it when
+//! told to, with all that it started. It has no thread, no tokio and nothing to decide: the driver
+//! hands it a [`Launch`] on its standard input, holds its lock for it on its standard output, and
+//! reads its [`Answer`] on its standard error. From then on they speak through the [`Folder`].
+//!
+//! What it reads from are pipes with a name, which the instance holds open for reading too. So an
+//! instance whose supervisor is killed can go on writing, and a new supervisor (`adopt`) reads on;
+//! only the exit code is lost then, because the kernel tells it to a parent alone.
+//!
+//! To read on, see `tend` for the loop and `end` for what comes after it.
+
+mod end;
+mod exec;
+mod tend;
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::SystemTime;
+
+use rustix::fs::OFlags;
+use rustix::process::{getpid, set_child_subreaper, setsid};
+
+use crate::cgroup;
+use crate::folder::{Folder, InstanceRecord, RunRecord};
+use crate::launch::{Answer, LAUNCH_BYTES_MAX, Launch, Step};
+use crate::logfile::Writer;
+use crate::procfs::{self, ProcessKey};
+
+use self::tend::{Parentage, Tended};
+
+/// The variable by which everything that an instance starts is known again. It holds the path of the
+/// instance's folder: ids alone could be the same for two agents of one machine.
+pub(crate) const MARK: &str = "TOMBOLO_INSTANCE";
+
+/// Runs as a supervisor until the instance has ended. The arguments are those after `supervise`; the
+/// driver alone knows them.
+pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.collect();
+    let answer = match arguments.as_slice() {
+        [word, folder] if word == "run" => run(Path::new(folder)),
+        [word, folder] if word == "adopt" => adopt(Path::new(folder)),
+        [word, rest @ ..] if word == "exec" => return exec::main(rest),
+        _ => Err(Answer::failed(Step::Read, &io::Error::from(io::ErrorKind::InvalidInput))),
+    };
+    match answer {
+        Ok(tended) => {
+            tell(&Answer::Runs);
+            tended.until_it_ends();
+            ExitCode::SUCCESS
+        }
+        Err(Answer::Ended) => {
+            tell(&Answer::Ended);
+            ExitCode::SUCCESS
+        }
+        Err(answer) => {
+            tell(&answer);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Starts an instance.
+fn run(path: &Path) -> Result<Tended, Answer> {
+    let step = |step: Step| move |error: io::Error| Answer::failed(step, &error);
+    let launch = read_launch().map_err(step(Step::Read))?;
+    let folder = Folder::new(path);
+    let missing = || Answer::failed(Step::Prepare, &io::Error::from(io::ErrorKind::NotFound));
+    let mut record = folder.instance().ok_or_else(missing)?;
+    stand_alone().map_err(step(Step::Prepare))?;
+    folder.reserve_exit().map_err(step(Step::Prepare))?;
+    let pipes = Pipes::open(&folder).map_err(step(Step::Prepare))?;
+    // The folder is entered before the child is another user, who may not be let through to it.
+    std::env::set_current_dir(&launch.workdir).map_err(step(Step::EnterWorkdir))?;
+    let pid = spawn(&launch, &folder, &mut record)?;
+    // Nothing below may keep the folder, or a disk that is mounted there, from going away.
+    _ = std::env::set_current_dir("/");
+    let Some(main) = ProcessKey::of(pid) else {
+        return Err(Answer::failed(Step::Execute, &io::Error::from(io::ErrorKind::NotFound)));
+    };
+    // The environment goes before the long wait begins.
+    drop(launch);
+    let tended = Tended::new(folder, record, main, Parentage::Ours, pipes);
+    if let Err(error) = tended.record(SystemTime::now()) {
+        tended.kill_everything();
+        return Err(Answer::failed(Step::Record, &error));
+    }
+    Ok(tended)
+}
+
+/// Goes on for a supervisor that was killed.
+fn adopt(path: &Path) -> Result<Tended, Answer> {
+    let step = |step: Step| move |error: io::Error| Answer::failed(step, &error);
+    let folder = Folder::new(path);
+    let missing = || Answer::failed(Step::Read, &io::Error::from(io::ErrorKind::NotFound));
+    let record = folder.instance().ok_or_else(missing)?;
+    let run = folder.run().ok_or_else(missing)?;
+    stand_alone().map_err(step(Step::Prepare))?;
+    let pipes = Pipes::open(&folder).map_err(step(Step::Prepare))?;
+    let tended = Tended::new(folder, record, run.main, Parentage::Adopted, pipes);
+    if !run.main.alive() {
+        tended.until_it_ends();
+        return Err(Answer::Ended);
+    }
+    tended.record(run.since).map_err(step(Step::Record))?;
+    Ok(tended)
+}
+
+fn read_launch() -> io::Result<Launch> {
+    let mut bytes = Vec::new();
+    io::stdin().take(LAUNCH_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(serde_json::from_slice(&bytes)?)
+}
+
+/// Leaves the agent's session, so that no terminal's hang-up comes here, and takes in the orphans of
+/// the instance, so that they can be found.
+fn stand_alone() -> io::Result<()> {
+    match setsid() {
+        // Whoever leads a group already has been started as one.
+        Ok(_) | Err(rustix::io::Errno::PERM) => (),
+        Err(errno) => return Err(errno.into()),
+    }
+    set_child_subreaper(Some(getpid()))?;
+    Ok(())
+}
+
+/// Starts the child inside the cgroups of the instance, and leaves them again: the supervisor must
+/// not be counted, nor killed, with it.
+fn spawn(launch: &Launch, folder: &Folder, record: &mut InstanceRecord) -> Result<u32, Answer> {
+    let prepared = |error: io::Error| Answer::failed(Step::Prepare, &error);
+    let mut command = Command::new(&launch.program);
+    command.args(&launch.arguments).env_clear().process_group(0).stdin(Stdio::null());
+    for (name, value) in &launch.env {
+        command.env(name, <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(value));
+    }
+    command.stdout(open_pipe(&folder.out(), OFlags::empty()).map_err(prepared)?);
+    command.stderr(open_pipe(&folder.err(), OFlags::empty()).map_err(prepared)?);
+    if let Some((user, group)) = launch.user {
+        command.uid(user).gid(group);
+    }
+    let own = std::process::id();
+    let before = cgroup::own(&record.cgroups);
+    if let Err(error) = cgroup::enter(&record.cgroups, own) {
+        record.notes.push(format!("there are no limits: its cgroup cannot be entered: {error}"));
+        folder.write_instance(record).map_err(prepared)?;
+    }
+    let spawned = command.spawn().map_err(|error| Answer::failed(Step::Execute, &error));
+    // Staying inside would be counted as the instance's, and is better than ending.
+    _ = cgroup::enter(&before, own);
+    Ok(spawned?.id())
+}
+
+/// Answers, and lets go of all that the agent holds the other end of. The lock stays.
+fn tell(answer: &Answer) {
+    let bytes = serde_json::to_vec(answer).unwrap_or_default();
+    // An agent that is gone by now finds out from the folder.
+    _ = io::stderr().write_all(&bytes);
+    if let Ok(null) = File::options().read(true).write(true).open("/dev/null") {
+        _ = rustix::stdio::dup2_stderr(&null);
+        _ = rustix::stdio::dup2_stdin(&null);
+    }
+}
+
+/// Our ends of the pipes.
+#[derive(Debug)]
+struct Pipes {
+    out: OwnedFd,
+    err: OwnedFd,
+    control: OwnedFd,
+    /// Never written to: the driver sees that it is closed.
+    _alive: OwnedFd,
+}
+
+impl Pipes {
+    fn open(folder: &Folder) -> io::Result<Pipes> {
+        let open = |path: &Path| open_pipe(path, OFlags::NONBLOCK);
+        Ok(Pipes {
+            out: open(&folder.out())?,
+            err: open(&folder.err())?,
+            control: open(&folder.control())?,
+            _alive: open(&folder.alive())?,
+        })
+    }
+}
+
+/// For reading and writing: so it never hangs for want of another end, nor ends for want of one.
+fn open_pipe(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    let flags = i32::try_from(flags.bits()).unwrap_or(0);
+    Ok(OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?.into())
+}
+
+impl Tended {
+    /// Writes down which processes they are.
+    fn record(&self, since: SystemTime) -> io::Result<()> {
+        let own = ProcessKey::of(std::process::id());
+        let supervisor = own.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        self.folder.write_run(&RunRecord {
+            boot_id: procfs::boot_id(),
+            supervisor,
+            main: self.main,
+            since,
+        })
+    }
+
+    fn new(
+        folder: Folder,
+        record: InstanceRecord,
+        main: ProcessKey,
+        parentage: Parentage,
+        pipes: Pipes,
+    ) -> Tended {
+        let log = Writer::new(folder.log(), record.log);
+        Tended { folder, record, main, parentage, pipes, log, stopping: None, told: false }
+    }
+}

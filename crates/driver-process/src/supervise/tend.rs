@@ -1,0 +1,180 @@
+//! The loop of a supervisor: take what the instance writes, obey what the driver writes, notice the
+//! end. One `poll` over four descriptors; nothing happens between two of its returns.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, SystemTime};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process_group, pidfd_open,
+};
+use tombolo_driver::Source;
+
+use crate::folder::{Folder, InstanceRecord};
+use crate::logfile::Writer;
+use crate::procfs::{self, ProcessKey};
+
+use super::Pipes;
+
+/// Orphans that ended are cleared away at least this often. More would only cost wake-ups.
+const IDLE: Duration = Duration::from_secs(30);
+/// Without a descriptor for the process, for kernels before 5.3.
+const WITHOUT_PIDFD: Duration = Duration::from_millis(250);
+/// Between two looks for those that the main process left behind.
+const MOMENT: Duration = Duration::from_millis(50);
+const PAUSE: Duration = Duration::from_millis(5);
+/// As much as a pipe holds.
+const READ_BYTES: usize = 64 * 1024;
+/// How much is taken from one pipe in a row: the other one, and an order, must get their turn.
+const READS_IN_A_ROW: usize = 4;
+
+/// An instance and everything that its supervisor holds.
+#[derive(Debug)]
+pub(super) struct Tended {
+    pub(super) folder: Folder,
+    pub(super) record: InstanceRecord,
+    pub(super) main: ProcessKey,
+    pub(super) parentage: Parentage,
+    pub(super) pipes: Pipes,
+    pub(super) log: Writer,
+    /// When it is to be killed, since the boot.
+    pub(super) stopping: Option<Duration>,
+    /// It has been asked to end.
+    pub(super) told: bool,
+}
+
+/// Whose child the instance is: the kernel tells a parent alone how it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Parentage {
+    Ours,
+    Adopted,
+}
+
+/// How the main process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    Code(i32),
+    Signal(i32),
+    /// Somebody else was its parent.
+    Unknown,
+}
+
+impl Tended {
+    pub(super) fn until_it_ends(mut self) {
+        let pid = i32::try_from(self.main.pid).ok().and_then(Pid::from_raw);
+        let pidfd = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        let mut buffer = vec![0; READ_BYTES];
+        let ended = loop {
+            self.obey(pid);
+            if let Some(ended) = self.ended() {
+                break ended;
+            }
+            let longest = if pidfd.is_some() { IDLE } else { WITHOUT_PIDFD };
+            self.wait(longest, pidfd.as_ref());
+            drain(&self.pipes.control, &mut buffer);
+            self.take(Source::Stdout, &mut buffer);
+            self.take(Source::Stderr, &mut buffer);
+        };
+        drop(pidfd);
+        // Those that the main process leaves behind were asked to end with it, and have its time.
+        while self.stopping.is_some_and(|at| procfs::since_boot() < at) && !self.left().is_empty() {
+            self.wait(MOMENT, None);
+            self.take_rest(&mut buffer);
+            self.obey(None);
+        }
+        self.end(ended, &mut buffer);
+    }
+
+    /// Does what `stop.json` says, if it is there: asks once, and kills when the time has come.
+    fn obey(&mut self, pid: Option<Pid>) {
+        let Some(stop) = self.folder.stop() else { return };
+        self.stopping = Some(Duration::from_millis(stop.kill_at_ms));
+        if !self.told
+            && let Some(pid) = pid
+        {
+            self.told = true;
+            _ = kill_process_group(pid, Signal::TERM);
+        }
+        if self.stopping.is_some_and(|at| at <= procfs::since_boot()) {
+            self.kill_everything();
+        }
+    }
+
+    /// Clears away every child that has ended; how the main one did, if it is among them.
+    fn ended(&self) -> Option<Ended> {
+        let mut main = None;
+        // Whoever is not our child cannot be waited for.
+        while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+            if u32::try_from(pid.as_raw_nonzero().get()) == Ok(self.main.pid) {
+                main = Some(how(status));
+            }
+        }
+        match self.parentage {
+            Parentage::Ours => main,
+            Parentage::Adopted => (!self.main.alive()).then_some(Ended::Unknown),
+        }
+    }
+
+    /// Until there is something to do, or `longest` has passed.
+    fn wait(&self, longest: Duration, pidfd: Option<&OwnedFd>) {
+        let mut polled = vec![
+            PollFd::new(&self.pipes.control, PollFlags::IN),
+            PollFd::new(&self.pipes.out, PollFlags::IN),
+            PollFd::new(&self.pipes.err, PollFlags::IN),
+        ];
+        polled.extend(pidfd.map(|pidfd| PollFd::new(pidfd, PollFlags::IN)));
+        let left = |at: Duration| at.saturating_sub(procfs::since_boot());
+        let timeout = self.stopping.map_or(longest, |at| left(at).min(longest));
+        // Killing takes a moment to show; without a pause the loop would spin until then.
+        let timeout = Timespec::try_from(timeout.max(PAUSE)).ok();
+        // What woke it is found by trying.
+        _ = poll(&mut polled, timeout.as_ref());
+    }
+
+    /// Takes what there is to be read now, and leaves the rest for the next round.
+    fn take(&mut self, source: Source, buffer: &mut [u8]) {
+        for _ in 0..READS_IN_A_ROW {
+            let pipe = match source {
+                Source::Stdout => &self.pipes.out,
+                Source::Stderr => &self.pipes.err,
+            };
+            match read(pipe, buffer) {
+                0 => return,
+                count => self.log.take(source, &buffer[..count], SystemTime::now()),
+            }
+        }
+    }
+
+    /// What is left in the pipes once nobody writes any more: a pipe holds no more than this.
+    pub(super) fn take_rest(&mut self, buffer: &mut [u8]) {
+        for source in [Source::Stdout, Source::Stderr] {
+            for _ in 0..READS_IN_A_ROW {
+                self.take(source, buffer);
+            }
+        }
+    }
+}
+
+fn how(status: WaitStatus) -> Ended {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Ended::Code(code),
+        (None, Some(signal)) => Ended::Signal(signal),
+        (None, None) => Ended::Unknown,
+    }
+}
+
+fn drain(pipe: &OwnedFd, buffer: &mut [u8]) {
+    while read(pipe, buffer) > 0 {}
+}
+
+/// How much was read; nothing if there is nothing.
+fn read(pipe: impl AsFd, buffer: &mut [u8]) -> usize {
+    loop {
+        match rustix::io::read(&pipe, &mut *buffer).map_err(io::Error::from) {
+            Ok(count) => return count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+            Err(_) => return 0,
+        }
+    }
+}
