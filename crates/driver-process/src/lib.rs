@@ -195,10 +195,13 @@ impl Inner {
         let at = procfs::since_boot().saturating_add(grace).as_millis();
         let wanted = u64::try_from(at).unwrap_or(u64::MAX);
         let kill_at_ms = folder.stop().map_or(wanted, |stop| stop.kill_at_ms.min(wanted));
-        let written = folder.write_stop(StopRecord { kill_at_ms });
-        written.map_err(|error| Error::io(format!("stop {id}"), error))?;
-        supervisor::poke(&folder);
-        Ok(())
+        let stop = StopRecord { kill_at_ms };
+        // Either way will do: a full disk keeps nothing from being stopped, and a supervisor that was
+        // just killed nothing from being stopped by the next.
+        match (folder.write_stop(stop), supervisor::tell(&folder, stop)) {
+            (Ok(()), _) | (_, Ok(())) => Ok(()),
+            (Err(error), Err(_)) => Err(Error::io(format!("stop {id}"), error)),
+        }
     }
 
     /// Waits until nobody holds the lock of the instance, then removes all of it.

@@ -37,7 +37,7 @@ pub(crate) fn usage(folder: &Folder) -> Option<Usage> {
         return None;
     }
     let members = match record.cgroups.is_empty() {
-        true => procfs::descendants(run.supervisor.pid),
+        true => [vec![run.main.pid], procfs::descendants(run.main.pid)].concat(),
         false => cgroup::members(&record.cgroups),
     };
     let stats: Vec<procfs::Stat> = members.iter().filter_map(|pid| procfs::stat(*pid)).collect();

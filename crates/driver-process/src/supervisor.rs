@@ -13,20 +13,20 @@ use tokio::net::unix::pipe::OpenOptions;
 use tombolo_driver::InstanceId;
 
 use crate::Inner;
-use crate::folder::Folder;
+use crate::folder::{Folder, StopRecord};
 use crate::launch::{Answer, Launch};
 use crate::procfs::ProcessKey;
 
 /// An answer is a line; more is not ours.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
-/// Tells a supervisor to look at its folder. One that is gone is replaced at the next look.
-pub(crate) fn poke(folder: &Folder) {
+/// Tells a supervisor when to kill its instance. One that is gone is replaced at the next look.
+pub(crate) fn tell(folder: &Folder, stop: StopRecord) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    if let Ok(pipe) = rustix::fs::open(folder.control(), flags, Mode::empty()) {
-        // A full pipe has woken it already.
-        _ = rustix::io::write(&pipe, b".");
-    }
+    let pipe = rustix::fs::open(folder.control(), flags, Mode::empty())?;
+    // So short a line is written whole or not at all.
+    rustix::io::write(&pipe, format!("{}\n", stop.kill_at_ms).as_bytes())?;
+    Ok(())
 }
 
 impl Inner {

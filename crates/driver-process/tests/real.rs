@@ -139,6 +139,38 @@ async fn a_graceful_stop_gives_time_and_then_no_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_stop_is_carried_out_without_the_agent_and_by_the_next_supervisor() {
+    let mut rig = Rig::new();
+    let script = "trap '' TERM; echo deaf; while true; do sleep 0.01; done";
+    let alone = rig.start("alone.1", script).await;
+    let orphan = rig.start("orphan.1", script).await;
+    for id in [&alone, &orphan] {
+        eventually("it is deaf", async || rig.log(id).await.contains("deaf").then_some(())).await;
+        rig.driver().stop(id, Duration::from_millis(500)).await.unwrap();
+    }
+    rig.close();
+    kill(rig.supervisor("orphan.1"));
+    rig.wait_for_file("alone.1/exit.json").await;
+    rig.reopen();
+    assert_eq!(exited(&rig, &alone).await.reason, "Stopped");
+    exited(&rig, &orphan).await;
+    assert_eq!(rig.marked("orphan.1"), [] as [u32; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn those_that_it_started_have_the_same_grace() {
+    let rig = Rig::new();
+    // The shell ends at once, its child takes a moment to say goodbye.
+    let child =
+        "trap 'sleep 0.2; echo goodbye; exit' TERM; echo ready; while true; do sleep 0.01; done";
+    let id = rig.start("a.1", &format!("sh -c \"{child}\" & wait")).await;
+    eventually("it is ready", async || rig.log(&id).await.contains("ready").then_some(())).await;
+    rig.driver().stop(&id, LONG).await.unwrap();
+    let exit = exited(&rig, &id).await;
+    assert!(exit.log.iter().any(|line| line == "goodbye"), "{:?}", exit.log);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn nothing_that_it_started_is_left_behind() {
     let rig = Rig::new();
     // One in its group, one in a session of its own, one that ends before its child.
@@ -434,12 +466,15 @@ async fn another_user_owns_what_is_its_own() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_is_told_and_hides_no_exit() {
     let Some(rig) = Rig::on_small_disk("a_full_disk_is_told_and_hides_no_exit") else { return };
+    let other = rig.start("c.1", "exec sleep 1000").await;
     let id = rig.start("a.1", "echo before; sleep 0.3; echo during; exit 9").await;
     eventually("it wrote", async || rig.log(&id).await.contains("before").then_some(())).await;
     rig.fill_disk();
     let exit = exited(&rig, &id).await;
     assert_eq!(exit.code, Some(9));
     assert_eq!(exit.log, ["before", "during"]);
+    rig.driver().stop(&other, LONG).await.unwrap();
+    assert_eq!(exited(&rig, &other).await.reason, "Stopped");
     let spec = rig.spec("b.1", &["sh", "-c", "exec sleep 1000"]).file("/big", &"x".repeat(100_000));
     assert_eq!(rig.driver().start(&spec.0).await.unwrap_err().reason(), "DiskFull");
     rig.empty_disk();

@@ -91,7 +91,8 @@ impl Tended {
     fn why(&self, ended: Ended, starved: bool) -> (&'static str, Option<String>) {
         match ended {
             Ended::Code(_) | Ended::Signal(_) if self.told => ("Stopped", None),
-            Ended::Signal(9) if starved => {
+            // A shell says with its own code that a signal ended what it ran.
+            Ended::Signal(9) | Ended::Code(137) if starved => {
                 ("OutOfMemory", Some("it used more memory than it may".to_owned()))
             }
             Ended::Signal(signal) => {

@@ -72,7 +72,7 @@ impl Tended {
             }
             let longest = if pidfd.is_some() { IDLE } else { WITHOUT_PIDFD };
             self.wait(longest, pidfd.as_ref());
-            drain(&self.pipes.control, &mut buffer);
+            self.hear(&mut buffer);
             self.take(Source::Stdout, &mut buffer);
             self.take(Source::Stderr, &mut buffer);
         };
@@ -80,25 +80,41 @@ impl Tended {
         // Those that the main process leaves behind were asked to end with it, and have its time.
         while self.stopping.is_some_and(|at| procfs::since_boot() < at) && !self.left().is_empty() {
             self.wait(MOMENT, None);
+            self.hear(&mut buffer);
             self.take_rest(&mut buffer);
             self.obey(None);
         }
         self.end(ended, &mut buffer);
     }
 
-    /// Does what `stop.json` says, if it is there: asks once, and kills when the time has come.
+    /// Does what it was told, by `stop.json` or through the pipe: asks once, and kills when the time
+    /// has come.
     fn obey(&mut self, pid: Option<Pid>) {
-        let Some(stop) = self.folder.stop() else { return };
-        self.stopping = Some(Duration::from_millis(stop.kill_at_ms));
+        let written = self.folder.stop().map(|stop| Duration::from_millis(stop.kill_at_ms));
+        // The earliest of all counts.
+        self.stopping = written.into_iter().chain(self.stopping).min();
+        let Some(kill_at) = self.stopping else { return };
         if !self.told
             && let Some(pid) = pid
         {
             self.told = true;
-            _ = kill_process_group(pid, Signal::TERM);
+            // The number of one that we only adopted may be somebody else's by now.
+            if self.main.alive() {
+                _ = kill_process_group(pid, Signal::TERM);
+            }
         }
-        if self.stopping.is_some_and(|at| at <= procfs::since_boot()) {
+        if kill_at <= procfs::since_boot() {
             self.kill_everything();
         }
+    }
+
+    /// Reads what the driver wrote to the pipe: when to kill. It is in `stop.json` too, unless the
+    /// disk is full.
+    fn hear(&mut self, buffer: &mut [u8]) {
+        let count = read(&self.pipes.control, buffer);
+        let text = String::from_utf8_lossy(&buffer[..count]);
+        let orders = text.lines().filter_map(|line| line.parse().ok()).map(Duration::from_millis);
+        self.stopping = orders.chain(self.stopping).min();
     }
 
     /// Clears away every child that has ended; how the main one did, if it is among them.
@@ -162,10 +178,6 @@ fn how(status: WaitStatus) -> Ended {
         (None, Some(signal)) => Ended::Signal(signal),
         (None, None) => Ended::Unknown,
     }
-}
-
-fn drain(pipe: &OwnedFd, buffer: &mut [u8]) {
-    while read(pipe, buffer) > 0 {}
 }
 
 /// How much was read; nothing if there is nothing.
