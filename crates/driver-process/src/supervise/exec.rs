@@ -6,12 +6,13 @@ use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use rustix::process::setsid;
+use tombolo_driver::Error;
 
-use crate::cgroup;
+use crate::{cgroup, program};
 
 /// What a shell answers when a command is not there, and when it may not be executed.
 const CODE_NOT_FOUND: u8 = 127;
@@ -76,5 +77,11 @@ fn become_command(arguments: &[OsString]) -> Option<io::Error> {
     if let Some((user, group)) = user {
         command.uid(user.parse().ok()?).gid(group.parse().ok()?);
     }
-    Some(command.exec())
+    let error = command.exec();
+    // A folder of the path that may not be read hides that the command is in none of them.
+    let path = std::env::var("PATH").unwrap_or_default();
+    match program::find(&program.to_string_lossy(), Path::new("."), &path) {
+        Err(Error::CommandNotFound { .. }) => Some(io::Error::from(io::ErrorKind::NotFound)),
+        Ok(_) | Err(_) => Some(error),
+    }
 }
