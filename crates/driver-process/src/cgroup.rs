@@ -47,7 +47,7 @@ impl Groups {
         let mut trouble = None;
         for hierarchy in &self.hierarchies {
             match self.make_in(hierarchy, instance) {
-                Ok(folder) => made.push((hierarchy, folder)),
+                Ok(folder) => made.push(folder),
                 Err(error) => {
                     tracing::debug!(%error, mount = %hierarchy.mount.display(), "no cgroup");
                     trouble = Some(error);
@@ -55,7 +55,7 @@ impl Groups {
             }
         }
         let notes = limits.set(&made, trouble.as_ref());
-        (made.into_iter().map(|(_, folder)| folder).collect(), notes)
+        (made, notes)
     }
 
     /// What limits cannot be had, a sentence each.
@@ -211,4 +211,25 @@ pub(crate) fn remove(folders: &[PathBuf]) {
 fn field(path: &Path, name: &str) -> Option<u64> {
     let text = fs::read_to_string(path).ok()?;
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_controllers_that_are_offered_and_not_yet_handed_down_are() {
+        let group = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(group.path().join(name), text).unwrap();
+        let check = |offered: &str, enabled: &str, expected: &str| {
+            write("cgroup.controllers", offered);
+            write("cgroup.subtree_control", enabled);
+            enable_controllers(group.path()).unwrap();
+            let written = fs::read_to_string(group.path().join("cgroup.subtree_control")).unwrap();
+            assert_eq!(written, expected, "{offered} / {enabled}");
+        };
+        check("cpuset cpu io memory pids", "memory pids", "+cpu");
+        check("cpu memory", "cpu", "+memory");
+        check("hugetlb", "", "");
+    }
 }

@@ -6,8 +6,6 @@ use std::path::PathBuf;
 
 use tombolo_model::needs::Resources;
 
-use super::mounts::Hierarchy;
-
 /// The time over which the kernel counts processor time, in microseconds: its own default.
 const PERIOD_MICROS: u64 = 100_000;
 /// The kernel takes no less.
@@ -33,11 +31,7 @@ impl Limits {
     }
 
     /// Sets the limits in whichever group can; a sentence for each that none can.
-    pub(super) fn set(
-        self,
-        made: &[(&Hierarchy, PathBuf)],
-        trouble: Option<&io::Error>,
-    ) -> Vec<String> {
+    pub(super) fn set(self, made: &[PathBuf], trouble: Option<&io::Error>) -> Vec<String> {
         let wanted = [
             ("processor", self.cpu_millis.map(cpu_settings)),
             ("memory", self.memory_bytes.map(memory_settings)),
@@ -81,8 +75,8 @@ fn memory_settings(bytes: u64) -> [Setting; 2] {
     ]
 }
 
-fn set_one(made: &[(&Hierarchy, PathBuf)], settings: &[Setting; 2]) -> io::Result<()> {
-    for (_, folder) in made {
+fn set_one(made: &[PathBuf], settings: &[Setting; 2]) -> io::Result<()> {
+    for folder in made {
         for setting in settings {
             let path = folder.join(setting.file);
             if !path.exists() {
@@ -161,6 +155,57 @@ mod tests {
                 },
             ]"#]]
         .assert_eq(&shown);
+    }
+
+    /// Folders with these files, and what is in them once both limits are set.
+    #[track_caller]
+    fn check(groups: &[&[&str]], expected: expect_test::Expect) {
+        let root = tempfile::tempdir().unwrap();
+        let made: Vec<PathBuf> =
+            (0..groups.len()).map(|number| root.path().join(number.to_string())).collect();
+        for (folder, files) in made.iter().zip(groups) {
+            fs::create_dir(folder).unwrap();
+            files.iter().for_each(|file| fs::write(folder.join(file), "max").unwrap());
+        }
+        let limits = Limits { cpu_millis: Some(500), memory_bytes: Some(4096) };
+        let mut lines = limits.set(&made, None);
+        for (folder, files) in made.iter().zip(groups) {
+            let read = |file: &&str| fs::read_to_string(folder.join(file)).unwrap();
+            lines.extend(files.iter().map(|file| format!("{file} = {}", read(file))));
+        }
+        expected.assert_eq(&lines.join("\n"));
+    }
+
+    #[test]
+    fn a_unified_group_takes_both_limits() {
+        check(
+            &[&["cpu.max", "memory.max", "memory.swap.max"]],
+            expect![[r#"
+            cpu.max = 50000 100000
+            memory.max = 4096
+            memory.swap.max = 0"#]],
+        );
+    }
+
+    #[test]
+    fn old_groups_take_one_each_beside_a_unified_one_without_controllers() {
+        check(
+            &[&["cgroup.procs"], &["cpu.cfs_quota_us"], &["memory.limit_in_bytes"]],
+            expect![[r#"
+            cgroup.procs = max
+            cpu.cfs_quota_us = 50000
+            memory.limit_in_bytes = 4096"#]],
+        );
+    }
+
+    #[test]
+    fn a_controller_that_is_not_there_is_a_note() {
+        check(
+            &[&["memory.max"]],
+            expect![[r#"
+            there is no limit on processor: cgroups cannot be used: the kernel offers no controller for it
+            memory.max = 4096"#]],
+        );
     }
 
     #[test]
