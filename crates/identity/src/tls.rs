@@ -15,7 +15,7 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 use x509_parser::x509::AttributeTypeAndValue;
 
-use crate::authority::{Issued, key_print, parse_certificate};
+use crate::authority::{Issued, key_print, parse_certificate, read_facts};
 use crate::subject::{CertificateName, Subject};
 use crate::{Authority, Error, Home};
 
@@ -110,6 +110,19 @@ pub fn expired_identity(
         .map_err(|error| refused(error.to_string()))?;
     let subject = subject_of(&parsed)?;
     Ok(CertificateIdentity { subject, expires, key: key_print(parsed.public_key().raw) })
+}
+
+/// From when until when a certificate holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lifetime {
+    pub begins: Timestamp,
+    pub expires: Timestamp,
+}
+
+/// For the holder of a certificate (PEM), to know when to renew it.
+pub fn lifetime(certificate_pem: &str) -> Result<Lifetime, Error> {
+    let facts = read_facts(&parse_certificate(certificate_pem)?)?;
+    Ok(Lifetime { begins: facts.begins, expires: facts.expires })
 }
 
 fn subject_of(parsed: &X509Certificate<'_>) -> Result<Subject, Error> {

@@ -24,6 +24,7 @@ const TIERS: &[(&str, u8)] = &[
     ("tombolo-driver", 2),
     ("tombolo-host", 2),
     ("tombolo-driver-process", 2),
+    ("tombolo-agent", 3),
     ("tombolo-controller", 3),
     ("tombolo-facade", 3),
     ("tombolo-cli", 3),
@@ -37,6 +38,7 @@ const SIDEWAYS: &[(&str, &str)] = &[
     ("tombolo-apiserver", "tombolo-store"),
     ("tombolo-apiserver", "tombolo-identity"),
     ("tombolo-driver-process", "tombolo-driver"),
+    ("tombolo-cli", "tombolo-agent"),
     ("tombolo-cli", "tombolo-controller"),
     ("tombolo-cli", "tombolo-facade"),
 ];

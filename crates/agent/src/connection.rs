@@ -1,0 +1,128 @@
+//! The way to the controllers: a `kube::Client` with the pinned authority and the agent's
+//! certificate. A renewal puts a new client in place of the old one; watches that run on the old
+//! one go on until they end by themselves, since the old certificate still holds for a while.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use http::{HeaderName, HeaderValue};
+use kube::config::AuthInfo;
+use kube::{Client, Config};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use tokio::sync::watch;
+use tombolo_model::keys::INSTANCE_HEADER;
+
+use crate::Error;
+use crate::credentials::{Credentials, Identity};
+
+/// A controller that does not take the connection within this is not there.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Cheap to clone; all clones follow a renewal and a change of address.
+#[derive(Clone)]
+pub struct Connection {
+    clients: watch::Receiver<Client>,
+}
+
+/// The side that replaces the client. Held by [`crate::run()`].
+pub(crate) struct Replacer {
+    clients: watch::Sender<Client>,
+    instance: String,
+    /// Which of the addresses is used.
+    turn: usize,
+}
+
+impl Connection {
+    pub(crate) fn open(
+        credentials: &Credentials,
+        instance: &str,
+    ) -> Result<(Connection, Replacer), Error> {
+        let client = authenticated(credentials, instance, 0)?;
+        let (clients, receiver) = watch::channel(client);
+        let replacer = Replacer { clients, instance: instance.to_owned(), turn: 0 };
+        Ok((Connection { clients: receiver }, replacer))
+    }
+
+    /// The client of now. Ask again for every request or watch, and do not keep it.
+    pub fn client(&self) -> Client {
+        self.clients.borrow().clone()
+    }
+
+    /// Comes when there is a new client: time to begin long watches anew, when it suits.
+    pub async fn replaced(&mut self) {
+        // Without the other side the agent is ending, and nothing is replaced any more.
+        if self.clients.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Replacer {
+    /// After a renewal.
+    pub(crate) fn replace(&self, credentials: &Credentials) -> Result<(), Error> {
+        let client = authenticated(credentials, &self.instance, self.turn)?;
+        self.clients.send_replace(client);
+        Ok(())
+    }
+
+    /// After a controller could not be reached: the next address, if there is more than one.
+    pub(crate) fn next_address(&mut self, credentials: &Credentials) -> Result<(), Error> {
+        if credentials.identity.addresses.len() < 2 {
+            return Ok(());
+        }
+        self.turn += 1;
+        self.replace(credentials)
+    }
+}
+
+/// A client that shows no certificate: to join, and to renew one that has expired.
+pub(crate) fn anonymous(address: &str, authority_pem: &str) -> Result<Client, Error> {
+    client(config(address, authority_pem)?)
+}
+
+fn authenticated(credentials: &Credentials, instance: &str, turn: usize) -> Result<Client, Error> {
+    let Identity { addresses, authority, certificate, .. } = &credentials.identity;
+    let address = &addresses[turn % addresses.len()];
+    let mut config = config(address, authority)?;
+    config.auth_info = AuthInfo {
+        client_certificate_data: Some(BASE64.encode(certificate)),
+        client_key_data: Some(BASE64.encode(&credentials.key_pem).into()),
+        ..AuthInfo::default()
+    };
+    let value = HeaderValue::from_str(instance)
+        .map_err(|error| Error::Answer { problem: error.to_string() })?;
+    config.headers.push((HeaderName::from_static(INSTANCE_HEADER), value));
+    client(config)
+}
+
+fn config(address: &str, authority_pem: &str) -> Result<Config, Error> {
+    let unusable = |problem: String| Error::Answer { problem };
+    let url: http::Uri =
+        address.parse().map_err(|error| unusable(format!("address {address:?}: {error}")))?;
+    let authority = CertificateDer::from_pem_slice(authority_pem.as_bytes())
+        .map_err(|error| unusable(format!("the authority is no certificate: {error}")))?;
+    let mut config = Config::new(url);
+    config.root_cert = Some(vec![authority.to_vec()]);
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    // Proxies of the environment are for people; an agent goes where its file says.
+    config.proxy_url = None;
+    Ok(config)
+}
+
+fn client(config: Config) -> Result<Client, Error> {
+    Client::try_from(config).map_err(|error| Error::Unreachable { source: Box::new(error) })
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Connection").finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Replacer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Replacer").field("turn", &self.turn).finish_non_exhaustive()
+    }
+}

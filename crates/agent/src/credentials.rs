@@ -1,0 +1,209 @@
+//! The data folder of an agent: its key, its certificate and where the controllers are.
+//!
+//! The key is made here and never leaves. Files are closed to others and written whole: whoever
+//! looks, also after a power cut, finds the old text or the new one.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use tombolo_identity::request;
+use tombolo_identity::tls::{self, Lifetime};
+
+use crate::Error;
+
+const FOLDER_MODE: u32 = 0o700;
+const SECRET_MODE: u32 = 0o600;
+const LOCK: &str = "agent.lock";
+const KEY: &str = "agent.key";
+const IDENTITY: &str = "agent.json";
+/// No file of ours comes near it.
+const FILE_BYTES_MAX: u64 = 256 * 1024;
+
+/// The folder, locked: two agents with one identity on one machine would be taken for clones.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    _lock: File,
+}
+
+/// Who the agent is, as the joining made it. In one file, so that its parts always fit together.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Identity {
+    pub site: String,
+    pub node: String,
+    /// As PEM.
+    pub certificate: String,
+    pub authority: String,
+    pub addresses: Vec<String>,
+}
+
+/// An identity with the key that belongs to it.
+#[derive(Clone)]
+pub struct Credentials {
+    pub identity: Identity,
+    pub key_pem: String,
+}
+
+impl Folder {
+    pub fn open(path: &Path) -> Result<Folder, Error> {
+        let fail = |doing, source| Error::File { doing, path: path.into(), source };
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(FOLDER_MODE)
+            .create(path)
+            .map_err(|source| fail("make the folder", source))?;
+        fs::set_permissions(path, Permissions::from_mode(FOLDER_MODE))
+            .map_err(|source| fail("close to others", source))?;
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(SECRET_MODE)
+            .open(path.join(LOCK))
+            .map_err(|source| fail("lock", source))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Folder { path: path.into(), _lock: lock }),
+            Err(fs::TryLockError::WouldBlock) => Err(Error::InUse { path: path.into() }),
+            Err(fs::TryLockError::Error(source)) => Err(fail("lock", source)),
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The text of a file, or `None` if there is no such file.
+    pub fn read(&self, name: &str) -> Result<Option<String>, Error> {
+        let path = self.path.join(name);
+        let fail = |source| Error::File { doing: "read", path: path.clone(), source };
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(fail(source)),
+        };
+        let mut text = String::new();
+        file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(fail)?;
+        Ok(Some(text))
+    }
+
+    /// Writes a file whole, readable by nobody else, and only returns when it is on disk.
+    pub fn write(&self, name: &str, text: &str) -> Result<(), Error> {
+        let path = self.path.join(name);
+        let draft = self.path.join(format!(".{name}.draft"));
+        let written = write_draft(&draft, text)
+            .and_then(|()| fs::rename(&draft, &path))
+            .and_then(|()| File::open(&self.path)?.sync_all());
+        written.map_err(|source| Error::File { doing: "write", path, source })
+    }
+
+    /// The key of this agent; made if there is none. One that is there is never replaced: the
+    /// server may have signed it already, and the answer been lost.
+    pub fn key(&self) -> Result<String, Error> {
+        if let Some(key) = self.read(KEY)? {
+            return Ok(key);
+        }
+        let key = request::new_key()?;
+        self.write(KEY, &key)?;
+        Ok(key)
+    }
+
+    /// For a machine that joins anew: the old key is worth nothing.
+    pub fn new_key(&self) -> Result<String, Error> {
+        let key = request::new_key()?;
+        self.write(KEY, &key)?;
+        Ok(key)
+    }
+
+    /// What an earlier joining left; `None` if there was none.
+    pub fn credentials(&self) -> Result<Option<Credentials>, Error> {
+        let (Some(text), Some(key_pem)) = (self.read(IDENTITY)?, self.read(KEY)?) else {
+            return Ok(None);
+        };
+        let malformed = |problem: String| Error::Malformed {
+            path: self.path.join(IDENTITY),
+            problem: format!("{problem}; remove the folder and join again with a new token"),
+        };
+        let identity: Identity =
+            serde_json::from_str(&text).map_err(|error| malformed(error.to_string()))?;
+        crate::join_file::check_addresses(&identity.addresses).map_err(malformed)?;
+        Ok(Some(Credentials { identity, key_pem }))
+    }
+
+    pub fn keep(&self, identity: &Identity) -> Result<(), Error> {
+        let text = serde_json::to_string_pretty(identity).expect("plain fields can be written");
+        self.write(IDENTITY, &text)
+    }
+}
+
+impl Credentials {
+    /// From when until when the certificate holds.
+    pub fn lifetime(&self) -> Result<Lifetime, Error> {
+        Ok(tls::lifetime(&self.identity.certificate)?)
+    }
+
+    pub fn is_expired(&self, now: Timestamp) -> bool {
+        self.lifetime().map_or(true, |lifetime| lifetime.expires <= now)
+    }
+}
+
+fn write_draft(draft: &Path, text: &str) -> std::io::Result<()> {
+    // Left by a write that was cut short; it may be a link or open to others.
+    match fs::remove_file(draft) {
+        Ok(()) => (),
+        Err(error) if error.kind() == ErrorKind::NotFound => (),
+        Err(error) => return Err(error),
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(SECRET_MODE).open(draft)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Credentials")
+            .field("site", &self.identity.site)
+            .field("node", &self.identity.node)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_and_its_files_are_closed_to_others() {
+        let data = tempfile::tempdir().unwrap();
+        let path = data.path().join("agent");
+        let folder = Folder::open(&path).unwrap();
+        let key = folder.key().unwrap();
+        assert_eq!(folder.key().unwrap(), key, "a key that is there is kept");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&path), 0o700);
+        assert_eq!(mode(&path.join(KEY)), 0o600);
+        assert!(folder.credentials().unwrap().is_none(), "a key alone is no joining");
+    }
+
+    #[test]
+    fn two_agents_do_not_share_a_folder() {
+        let data = tempfile::tempdir().unwrap();
+        let _first = Folder::open(data.path()).unwrap();
+        assert!(matches!(Folder::open(data.path()), Err(Error::InUse { .. })));
+    }
+
+    #[test]
+    fn a_draft_from_a_crash_is_not_in_the_way_and_a_damaged_identity_is_told() {
+        let data = tempfile::tempdir().unwrap();
+        let folder = Folder::open(data.path()).unwrap();
+        fs::write(data.path().join(".agent.json.draft"), "half").unwrap();
+        folder.write(IDENTITY, "{ half").unwrap();
+        folder.key().unwrap();
+        let error = folder.credentials().unwrap_err().to_string();
+        assert!(error.contains("join again with a new token"), "{error}");
+    }
+}

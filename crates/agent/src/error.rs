@@ -1,0 +1,69 @@
+//! What can go wrong for an agent, cut by what can be done about it.
+
+use std::path::PathBuf;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot {doing} {}", path.display())]
+    File {
+        doing: &'static str,
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("{} is not what it should be: {problem}", path.display())]
+    Malformed { path: PathBuf, problem: String },
+    #[error("{} is in use by another agent", path.display())]
+    InUse { path: PathBuf },
+    #[error(
+        "there is nothing to join with: {} holds no certificate, and no join file was given; \
+         `tombolo token create --site SITE -o FILE` makes one",
+        folder.display()
+    )]
+    NothingToJoinWith { folder: PathBuf },
+    /// The server has understood and said no; asking again will not help.
+    #[error("{message}")]
+    Refused { message: String },
+    /// Another agent lives with our identity.
+    #[error("{message}")]
+    Quarantined { message: String },
+    #[error("cannot reach a controller")]
+    Unreachable {
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    #[error("the answer of the controller cannot be used: {problem}")]
+    Answer { problem: String },
+    #[error(transparent)]
+    Identity(#[from] tombolo_identity::Error),
+}
+
+impl Error {
+    /// Whether the next try may go better. Every variant is named, so that a new one must be
+    /// thought about here.
+    pub fn retryable(&self) -> bool {
+        match self {
+            Error::Unreachable { .. } | Error::Answer { .. } => true,
+            Error::File { .. }
+            | Error::Malformed { .. }
+            | Error::InUse { .. }
+            | Error::NothingToJoinWith { .. }
+            | Error::Refused { .. }
+            | Error::Quarantined { .. }
+            | Error::Identity(_) => false,
+        }
+    }
+
+    /// What a failed request means. What the server says no to stays no; all else may pass.
+    pub(crate) fn of_request(error: kube::Error) -> Error {
+        match error {
+            kube::Error::Api(status) if status.reason == "Quarantined" => {
+                Error::Quarantined { message: status.message }
+            }
+            kube::Error::Api(status) if matches!(status.code, 400 | 401 | 403 | 409 | 501) => {
+                Error::Refused { message: status.message }
+            }
+            other => Error::Unreachable { source: Box::new(other) },
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Coming in: with a token at first, and with the certificate so far from then on.
+
+use std::time::Duration;
+
+use http::Request;
+use kube::Client;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tombolo_identity::request;
+
+use crate::credentials::{Credentials, Identity};
+use crate::{Error, JoinFile, connection};
+
+/// A controller that has not answered by then is tried again later.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Who wants to join.
+#[derive(Clone, Copy, Debug)]
+pub struct Applicant<'a> {
+    pub node: &'a str,
+    pub machine: &'a str,
+    pub key_pem: &'a str,
+}
+
+#[derive(Deserialize)]
+struct Joined {
+    site: String,
+    node: String,
+    certificate: String,
+    #[serde(default)]
+    how: String,
+}
+
+/// Tries the addresses of the file in turn. The same question can be asked twice: if the answer was
+/// lost, the server gives it again to the same key.
+pub async fn join(file: &JoinFile, applicant: Applicant<'_>) -> Result<Identity, Error> {
+    let body = json!({
+        "token": file.token, "request": request::make(applicant.key_pem, "")?,
+        "node": applicant.node, "machine": applicant.machine,
+        "agentVersion": env!("CARGO_PKG_VERSION"),
+    });
+    let joined: Joined =
+        ask_in_turn(&file.addresses, &file.authority, "/tombolo/join", &body).await?;
+    tracing::info!(site = joined.site, node = joined.node, how = joined.how, "joined");
+    Ok(Identity {
+        site: joined.site,
+        node: joined.node,
+        certificate: joined.certificate,
+        authority: file.authority.clone(),
+        addresses: file.addresses.clone(),
+    })
+}
+
+/// A new certificate for the old one, which may have expired. No certificate is shown on the
+/// connection, since an expired one would not get through the handshake: the proof is the nonce,
+/// signed with the key.
+pub async fn renew(credentials: &Credentials, instance: &str) -> Result<Identity, Error> {
+    let identity = &credentials.identity;
+    let mut last = None;
+    for address in &identity.addresses {
+        match renew_at(address, credentials, instance).await {
+            Ok(certificate) => return Ok(Identity { certificate, ..identity.clone() }),
+            Err(error) if error.retryable() => last = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(last.unwrap_or_else(|| Error::Answer { problem: "there are no addresses".into() }))
+}
+
+async fn renew_at(
+    address: &str,
+    credentials: &Credentials,
+    instance: &str,
+) -> Result<String, Error> {
+    let client = connection::anonymous(address, &credentials.identity.authority)?;
+    let given = answer(&client, Request::get("/tombolo/nonce"), Vec::new()).await?;
+    let nonce = given["nonce"].as_str().unwrap_or_default();
+    let body = json!({
+        "certificate": credentials.identity.certificate,
+        "request": request::make(&credentials.key_pem, nonce)?, "instance": instance,
+    });
+    let renewed: Joined = post(&client, "/tombolo/renew", &body).await?;
+    Ok(renewed.certificate)
+}
+
+async fn ask_in_turn<T: serde::de::DeserializeOwned>(
+    addresses: &[String],
+    authority_pem: &str,
+    path: &str,
+    body: &Value,
+) -> Result<T, Error> {
+    let mut last = None;
+    for address in addresses {
+        let client = connection::anonymous(address, authority_pem)?;
+        match post(&client, path, body).await {
+            Ok(answer) => return Ok(answer),
+            Err(error) if error.retryable() => last = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(last.unwrap_or_else(|| Error::Answer { problem: "there are no addresses".into() }))
+}
+
+async fn post<T: serde::de::DeserializeOwned>(
+    client: &Client,
+    path: &str,
+    body: &Value,
+) -> Result<T, Error> {
+    let request = Request::post(path).header("content-type", "application/json");
+    let value = answer(client, request, body.to_string().into_bytes()).await?;
+    serde_json::from_value(value).map_err(|error| Error::Answer { problem: error.to_string() })
+}
+
+async fn answer(
+    client: &Client,
+    request: http::request::Builder,
+    body: Vec<u8>,
+) -> Result<Value, Error> {
+    let request =
+        request.body(body).map_err(|error| Error::Answer { problem: error.to_string() })?;
+    match tokio::time::timeout(ANSWER_TIMEOUT, client.request::<Value>(request)).await {
+        Ok(answer) => answer.map_err(Error::of_request),
+        Err(late) => Err(Error::Unreachable { source: Box::new(late) }),
+    }
+}

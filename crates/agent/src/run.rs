@@ -1,0 +1,216 @@
+//! The agent from its start to its end: join or come back, then keep the certificate young and the
+//! Lease alive. Start reading at [`run`].
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::connection::{Connection, Replacer};
+use crate::credentials::{Credentials, Folder};
+use crate::join::{self, Applicant};
+use crate::renewal::{self, Due};
+use crate::{Error, JoinFile, clock, heartbeat, machine};
+
+/// A copy stays quiet, and asks now and then whether it still counts as one.
+const QUARANTINE_PAUSE: Duration = Duration::from_secs(5 * 60);
+/// How long the good-bye may take.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
+/// No wait is longer, so that a clock that is set right is noticed.
+const LOOK_AGAIN: Duration = Duration::from_secs(60 * 60);
+
+/// After so many heartbeats in vain our own clock may be what is wrong: the server says that the
+/// certificate has expired by not talking to us, and a renewal finds out.
+const DOUBTFUL: u32 = 2;
+
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub folder: PathBuf,
+    /// Needed at the first start only, and after the node was removed.
+    pub join_file: Option<JoinFile>,
+    /// The name to join under; the host's if left out.
+    pub node: Option<String>,
+    /// Instead of the machine's own id; for several agents on one machine.
+    pub machine: Option<String>,
+}
+
+/// Who this agent is.
+struct Agent {
+    folder: Folder,
+    credentials: Credentials,
+    machine: String,
+    instance: String,
+}
+
+/// Runs until `shutdown` is ready. Comes back early only with what asking again will not mend.
+pub async fn run(settings: Settings, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
+    let mut shutdown = std::pin::pin!(shutdown);
+    let mut agent = tokio::select! {
+        () = &mut shutdown => return Ok(()),
+        agent = come_in(&settings) => agent?,
+    };
+    let (connection, mut replacer) = Connection::open(&agent.credentials, &agent.instance)?;
+    let identity = &agent.credentials.identity;
+    tracing::info!(site = identity.site, node = identity.node, "the agent is in");
+    let lived = tokio::select! {
+        () = &mut shutdown => Ok(()),
+        ended = live(&mut agent, &settings, &connection, &mut replacer) => ended,
+    };
+    let node = &agent.credentials.identity.node;
+    if lived.is_ok() {
+        let client = connection.client();
+        let release = heartbeat::release(&client, node);
+        // If nobody hears it, the Lease runs out by itself.
+        let _ = tokio::time::timeout(RELEASE_TIMEOUT, release).await;
+    }
+    lived
+}
+
+/// With what an earlier start left, or with the join file.
+async fn come_in(settings: &Settings) -> Result<Agent, Error> {
+    let folder = Folder::open(&settings.folder)?;
+    let machine = match &settings.machine {
+        Some(machine) => machine.clone(),
+        None => machine::id(&folder)?,
+    };
+    let instance = machine::instance(&machine)?;
+    let credentials = match folder.credentials()? {
+        Some(credentials) => credentials,
+        None => {
+            let key_pem = folder.key()?;
+            join_until_in(settings, &folder, &machine, key_pem).await?
+        }
+    };
+    Ok(Agent { folder, credentials, machine, instance })
+}
+
+async fn join_until_in(
+    settings: &Settings,
+    folder: &Folder,
+    machine: &str,
+    key_pem: String,
+) -> Result<Credentials, Error> {
+    let file = settings.join_file.as_ref();
+    let file = file.ok_or_else(|| Error::NothingToJoinWith { folder: folder.path().into() })?;
+    let node = settings.node.clone().unwrap_or_else(machine::host_name);
+    let mut failures = 0;
+    loop {
+        let applicant = Applicant { node: &node, machine, key_pem: &key_pem };
+        match join::join(file, applicant).await {
+            Ok(identity) => {
+                folder.keep(&identity)?;
+                return Ok(Credentials { identity, key_pem });
+            }
+            Err(error) if error.retryable() => {
+                let wait = renewal::retry(failures);
+                tracing::warn!(error = chain(&error), ?wait, "cannot join yet; trying again");
+                tokio::time::sleep(wait).await;
+                failures += 1;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Beats and renews. Whatever fails is tried again; only a refusal ends it, unless the join file
+/// has a token that opens the door again.
+async fn live(
+    agent: &mut Agent,
+    settings: &Settings,
+    connection: &Connection,
+    replacer: &mut Replacer,
+) -> Result<(), Error> {
+    let mut failures = 0;
+    loop {
+        let done = match renew_if_due(agent, replacer, failures).await {
+            Ok(wait) => {
+                let node = &agent.credentials.identity.node;
+                let client = connection.client();
+                heartbeat::beat(&client, node, &agent.instance).await.map(|()| wait)
+            }
+            Err(error) => Err(error),
+        };
+        let pause = match done {
+            Ok(wait) => {
+                failures = 0;
+                heartbeat::EVERY.min(wait)
+            }
+            Err(error) => {
+                failures += 1;
+                after(error, agent, settings, replacer).await?
+            }
+        };
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Renews a certificate whose time has come, and says when to look again. While an expired one
+/// cannot be renewed there is no use in a heartbeat.
+async fn renew_if_due(
+    agent: &mut Agent,
+    replacer: &Replacer,
+    failures: u32,
+) -> Result<Duration, Error> {
+    let now = clock::time_of_day();
+    let lifetime = agent.credentials.lifetime()?;
+    let node = &agent.credentials.identity.node;
+    let wait = match renewal::due(&lifetime, node, now) {
+        Due::In(wait) if failures < DOUBTFUL => return Ok(wait.min(LOOK_AGAIN)),
+        Due::In(_) | Due::Now => renewal::retry(failures),
+    };
+    match join::renew(&agent.credentials, &agent.instance).await {
+        Ok(identity) => {
+            agent.folder.keep(&identity)?;
+            agent.credentials.identity = identity;
+            replacer.replace(&agent.credentials)?;
+            tracing::info!("the certificate is renewed");
+            Ok(wait)
+        }
+        // The old one still holds: the heart goes on beating meanwhile.
+        Err(error) if error.retryable() && !agent.credentials.is_expired(now) => {
+            tracing::warn!(error = chain(&error), "cannot renew the certificate yet");
+            Ok(wait)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// What to do about a failure: how long to wait, or the end.
+async fn after(
+    error: Error,
+    agent: &mut Agent,
+    settings: &Settings,
+    replacer: &mut Replacer,
+) -> Result<Duration, Error> {
+    match error {
+        Error::Quarantined { .. } => {
+            tracing::error!(error = chain(&error), "nothing is done until this is mended");
+            Ok(QUARANTINE_PAUSE)
+        }
+        Error::Refused { .. } if settings.join_file.is_some() => {
+            tracing::warn!(error = chain(&error), "refused; joining anew with the join file");
+            let key_pem = agent.folder.new_key()?;
+            let joined = join_until_in(settings, &agent.folder, &agent.machine, key_pem).await;
+            // The first refusal says more: the token of an old file is used up, of course.
+            agent.credentials = joined.map_err(|_| error)?;
+            replacer.replace(&agent.credentials)?;
+            Ok(Duration::ZERO)
+        }
+        error if error.retryable() => {
+            tracing::warn!(error = chain(&error), "no heartbeat; trying again");
+            replacer.next_address(&agent.credentials)?;
+            Ok(heartbeat::EVERY)
+        }
+        error => Err(error),
+    }
+}
+
+fn chain(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
