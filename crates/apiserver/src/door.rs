@@ -1,6 +1,6 @@
 //! What a running server keeps in memory about those who come in: who signs for them, who failed,
-//! and which start of an agent holds which node. Held by [`crate::Api`]; used by
-//! [`crate::joining`] and [`crate::agents`].
+//! which start of an agent holds which node, and which controllers were heard. Held by [`crate::Api`]; used by
+//! [`crate::joining`], [`crate::agents`] and [`crate::lighthouse`].
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use tombolo_identity::Authority;
 use tombolo_identity::clones::{Beat, Seats};
 use tombolo_identity::nonce::Sealer;
+use tombolo_plan::lighthouse::Memory;
 
 use crate::status::Failure;
 use crate::throttle::Throttle;
@@ -20,6 +21,7 @@ pub(crate) struct Door {
     pub(crate) sealer: Sealer,
     throttle: Mutex<Throttle>,
     seats: Mutex<BTreeMap<String, Seats>>,
+    lighthouse: Mutex<Memory>,
     started: Instant,
 }
 
@@ -31,6 +33,7 @@ impl Door {
             sealer,
             throttle: Mutex::default(),
             seats: Mutex::default(),
+            lighthouse: Mutex::default(),
             started: Instant::now(),
         })
     }
@@ -43,6 +46,11 @@ impl Door {
     pub(crate) fn throttle(&self) -> MutexGuard<'_, Throttle> {
         // A panic while the lock was held cannot leave a count half changed.
         self.throttle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Which controllers were heard, and when.
+    pub(crate) fn lighthouse(&self) -> MutexGuard<'_, Memory> {
+        self.lighthouse.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A heartbeat of `node`; an empty instance is a good-bye.

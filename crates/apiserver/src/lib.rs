@@ -23,6 +23,7 @@ pub mod guard;
 mod joining;
 pub mod jsonpath;
 pub mod kinds;
+pub mod lighthouse;
 pub mod object;
 pub mod openapi;
 mod own_kinds;

@@ -1,5 +1,5 @@
-//! What the Kubernetes protocol has no word for: health, backup, restore, the audit record, and the
-//! way to the joining of machines.
+//! What the Kubernetes protocol has no word for: health, backup, restore, the audit record, the
+//! joining of machines and the list of controllers.
 
 use std::io::Write as _;
 
@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use tombolo_identity::Permit;
 
 use crate::answer::Answer;
-use crate::joining;
 use crate::request::Query;
 use crate::server::{Api, peer};
 use crate::status::Failure;
+use crate::{joining, lighthouse};
 
 /// Rows of the audit record in one answer.
 const AUDIT_ROWS_MAX: usize = 10_000;
@@ -57,7 +57,9 @@ pub(crate) async fn answer(
         ("join", "POST") => joining::join(api, peer(asked.parts), body).await,
         ("nonce", "GET") => joining::nonce(api),
         ("renew", "POST") => joining::renew(api, peer(asked.parts), body).await,
-        ("backup" | "restore" | "audit" | "join" | "nonce" | "renew", method) => {
+        ("controllers", "GET") => lighthouse::list(api),
+        ("controllers", "POST") => lighthouse::register(api, &asked.permit, body).await,
+        ("backup" | "restore" | "audit" | "join" | "nonce" | "renew" | "controllers", method) => {
             let message = format!("{method} is not possible on /tombolo/{operation}");
             Err(Failure::new(405, "MethodNotAllowed", message))
         }

@@ -22,6 +22,16 @@ pub(crate) struct Author<'a> {
     pub verb: &'static str,
 }
 
+impl Author<'_> {
+    /// By the form of the name, which nobody else can have.
+    fn role(&self) -> &'static str {
+        match self.user.starts_with("tombolo:agent:") {
+            true => "agent",
+            false => "system",
+        }
+    }
+}
+
 pub(crate) fn served(
     api: &Api,
     group: &str,
@@ -99,7 +109,7 @@ fn admitted(api: &Api, kind: &Kind, live: Option<&Value>, object: Value) -> Resu
 
 fn note(author: Author<'_>, key: &str, from: u64) -> Option<bytes::Bytes> {
     Some(encode::to_bytes(&json!({
-        "time": time::now(), "user": author.user, "role": "agent", "verb": author.verb,
+        "time": time::now(), "user": author.user, "role": author.role(), "verb": author.verb,
         "object": key, "from": from,
     })))
 }

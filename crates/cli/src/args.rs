@@ -10,7 +10,12 @@ use clap_complete::Shell as CompletionShell;
 use tombolo_descriptor::Format as Descriptor;
 use tombolo_descriptor::write::Target;
 
-use crate::{moment::parse_duration, output::Format, programs::Program};
+use crate::{
+    commands::{NodeCommand, SiteCommand},
+    moment::parse_duration,
+    output::Format,
+    programs::Program,
+};
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -88,6 +93,10 @@ pub(crate) enum ShellCommand {
     Explain(ExplainArgs),
     Schema(SchemaArgs),
     Crds(CrdsArgs),
+    #[command(subcommand)]
+    Site(SiteCommand),
+    #[command(subcommand)]
+    Node(NodeCommand),
     #[command(subcommand)]
     Token(TokenCommand),
     Backup(BackupArgs),
@@ -398,20 +407,36 @@ Examples:
   tombolo crds | kubectl apply --server-side -f -")]
 pub(crate) struct CrdsArgs {}
 
-/// Make, list and revoke access tokens.
+/// Make, list and revoke tokens: for people to sign in, and for machines to join.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
     /// Make a token. Its secret is shown once and kept nowhere.
+    ///
+    /// With --site, a join file for one machine: where the server is, whom to trust, and a token
+    /// that is good once. Hand it over safely; `tombolo agent --join-file` takes it.
     #[command(after_help = "\
 Examples:
   tombolo token create --role user --for-namespace shop alice
-  tombolo token create --role guest dashboard --out dashboard.token")]
+  tombolo token create --role guest dashboard --out dashboard.token
+  tombolo token create --site harbour -o harbour.join
+  tombolo token create --site harbour --ttl 10m | ssh gateway tombolo agent --join-file -")]
     Create {
         /// Who will use it.
-        name: String,
+        #[arg(required_unless_present = "site")]
+        name: Option<String>,
         /// What it may do.
-        #[arg(long, value_name = "ROLE")]
-        role: String,
+        #[arg(long, value_name = "ROLE", required_unless_present = "site")]
+        role: Option<String>,
+        /// The site that a machine may join with it, instead of a name and a role.
+        #[arg(long, value_name = "SITE")]
+        #[arg(conflicts_with_all = ["name", "role", "for_namespace", "expires_in"])]
+        site: Option<String>,
+        /// With --site: for how long it is good, an hour at most.
+        #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
+        ttl: Duration,
+        /// With --site: where the machine reaches the server, if not where you do. Repeatable.
+        #[arg(long = "address", value_name = "URL", requires = "site")]
+        addresses: Vec<String>,
         /// Role user: the namespace it may change; -n or the context's if left out.
         #[arg(long, value_name = "NAMESPACE")]
         for_namespace: Option<String>,
@@ -419,7 +444,7 @@ Examples:
         #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
         expires_in: Option<Duration>,
         /// Write it to this new file, readable by you alone, instead of the terminal.
-        #[arg(long, value_name = "FILE")]
+        #[arg(short, long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
     /// List the tokens; their secrets are not known to anybody.
@@ -429,8 +454,9 @@ Examples:
         output: Format,
     },
     /// Make a token worthless.
+    #[command(visible_alias = "rm")]
     Revoke {
-        /// The name it was made with.
+        /// The name it was made with, or its id.
         name: String,
         /// Do not ask.
         #[arg(short, long)]

@@ -41,6 +41,8 @@ pub(crate) struct Connection {
     pub(crate) server: String,
     /// Where namespaced things go unless a file says otherwise.
     pub(crate) namespace: String,
+    /// The certificate of the authority that the server is known by, if the kubeconfig has one.
+    pub(crate) authority: Option<Vec<u8>>,
     request_timeout: Duration,
     discovered: OnceCell<Vec<Resource>>,
 }
@@ -87,10 +89,12 @@ impl Connection {
         }
         let server = config.cluster_url.to_string();
         let namespace = config.default_namespace.clone();
+        let authority = config.root_cert.as_ref().and_then(|all| all.first()).cloned();
         let client =
             Client::try_from(config).map_err(|error| failure::of_request(&error, &server))?;
         let request_timeout = globals.request_timeout;
-        Ok(Connection { client, server, namespace, request_timeout, discovered: OnceCell::new() })
+        let discovered = OnceCell::new();
+        Ok(Connection { client, server, namespace, authority, request_timeout, discovered })
     }
 
     /// For the loops, which speak to the server by themselves.
@@ -120,6 +124,12 @@ impl Connection {
         let kind = [(header::CONTENT_TYPE, "application/apply-patch+yaml")];
         // JSON is YAML, and saves the server the slower parser.
         self.send(Method::PATCH, path, &kind, object.to_string().into_bytes()).await
+    }
+
+    /// A merge patch: what is named is set, what is null goes.
+    pub(crate) async fn merge(&self, path: &str, change: &Value) -> Result<Value, Failure> {
+        let kind = [(header::CONTENT_TYPE, "application/merge-patch+json")];
+        self.send(Method::PATCH, path, &kind, change.to_string().into_bytes()).await
     }
 
     pub(crate) async fn post(&self, path: &str, object: &Value) -> Result<Value, Failure> {

@@ -7,6 +7,7 @@
 pub mod foreign;
 pub mod instances;
 pub mod leases;
+pub mod lighthouse;
 mod monotonic;
 
 pub use monotonic::Monotonic;

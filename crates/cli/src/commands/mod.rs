@@ -11,13 +11,17 @@ mod describe;
 mod diff;
 mod events;
 mod explain;
+mod fleet;
 mod get;
 mod schema;
 mod selection;
 mod token;
+mod token_join;
 mod validate;
 mod version;
 mod wait;
+
+pub(crate) use fleet::{NodeCommand, SiteCommand};
 
 use crate::{
     args::ShellCommand,
@@ -39,6 +43,8 @@ pub(crate) async fn run(shell: &mut Shell, command: ShellCommand) -> Result<Exit
         ShellCommand::Explain(args) => explain::run(shell, &args).await,
         ShellCommand::Schema(args) => schema::print_schema(shell, &args),
         ShellCommand::Crds(_) => schema::print_definitions(shell),
+        ShellCommand::Site(command) => fleet::site(shell, command).await,
+        ShellCommand::Node(command) => fleet::node(shell, command).await,
         ShellCommand::Token(command) => token::run(shell, &command).await,
         ShellCommand::Backup(args) => archive::backup(shell, &args).await,
         ShellCommand::Restore(args) => archive::restore(shell, &args).await,

@@ -13,6 +13,7 @@ use tombolo_identity::{
 };
 
 use super::selection::{self, CHUNK_SIZE};
+use super::token_join;
 use crate::{
     args::TokenCommand,
     catalogue,
@@ -29,10 +30,14 @@ use crate::{
 
 pub(super) async fn run(shell: &mut Shell, command: &TokenCommand) -> Result<Exit, Failure> {
     match command {
-        TokenCommand::Create { name, role, for_namespace, expires_in, out } => {
+        TokenCommand::Create { site: Some(site), ttl, addresses, out, .. } => {
+            let wanted = token_join::Wanted { site, ttl: *ttl, addresses };
+            token_join::create(shell, &wanted, out.as_deref()).await
+        }
+        TokenCommand::Create { name, role, for_namespace, expires_in, out, .. } => {
             let wanted = Wanted {
-                user: name,
-                role,
+                user: name.as_deref().unwrap_or_default(),
+                role: role.as_deref().unwrap_or_default(),
                 namespace: for_namespace.as_deref(),
                 expires_in: *expires_in,
             };
@@ -124,7 +129,7 @@ fn secret(token: &Token, record: &AccessToken) -> Value {
 }
 
 /// Fails if the file exists: a token must not end up in a file that others may read.
-fn new_private_file(path: &Path) -> Result<fs::File, Failure> {
+pub(super) fn new_private_file(path: &Path) -> Result<fs::File, Failure> {
     fs::OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -165,19 +170,43 @@ fn tokens_in(secrets: &[Value]) -> Vec<Listed> {
 }
 
 async fn list(shell: &mut Shell, format: Format) -> Result<Exit, Failure> {
-    let tokens = listed(&shell.connect().await?).await?;
+    let connection = shell.connect().await?;
+    let joins = token_join::listed(&connection).await?;
+    let tokens = match listed(&connection).await {
+        // A manager may see the tokens of machines and not those of people.
+        Err(failure) if failure.exit == Exit::Denied => {
+            note("only an administrator sees the tokens of people");
+            Vec::new()
+        }
+        tokens => tokens?,
+    };
+    let now = moment::now();
     let text = match format {
-        Format::Table | Format::Wide if tokens.is_empty() => {
+        Format::Table | Format::Wide if tokens.is_empty() && joins.is_empty() => {
             note("no tokens besides the first administrator's");
             String::new()
         }
-        Format::Table | Format::Wide => grid(&tokens, moment::now()).to_text(),
-        Format::Name => tokens.iter().map(|token| format!("{}\n", token.id)).collect(),
-        Format::Json => to_json(&values(&tokens))?,
-        Format::Yaml => yaml(&values(&tokens))?,
+        Format::Table | Format::Wide => {
+            let mut grid = grid(&tokens, now);
+            grid.rows.extend(joins.iter().map(|join| token_join::row(join, now)));
+            grid.to_text()
+        }
+        Format::Name => {
+            let ids = tokens.iter().map(|token| token.id.as_str());
+            let ids = ids.chain(joins.iter().map(selection::name_of));
+            ids.map(|id| format!("{id}\n")).collect()
+        }
+        Format::Json => to_json(&all_values(&tokens, &joins))?,
+        Format::Yaml => yaml(&all_values(&tokens, &joins))?,
     };
     shell.out.text(&text)?;
     Ok(Exit::Ok)
+}
+
+fn all_values(tokens: &[Listed], joins: &[Value]) -> Value {
+    let mut all = values(tokens).as_array().cloned().unwrap_or_default();
+    all.extend(joins.iter().map(token_join::value));
+    Value::Array(all)
 }
 
 fn values(tokens: &[Listed]) -> Value {
@@ -219,6 +248,9 @@ async fn revoke(
     confirmed: impl Fn(&str) -> bool,
 ) -> Result<Exit, Failure> {
     let connection = shell.connect().await?;
+    if token_join::is_name(name) {
+        return token_join::remove(shell, &connection, name, confirmed).await;
+    }
     let doomed: Vec<Listed> = listed(&connection)
         .await?
         .into_iter()

@@ -2,8 +2,10 @@
 //!
 //! Unlike the shell they make their own runtime, with as many threads as there are cores.
 
+mod agent;
 mod bench;
 mod controller;
+mod lighthouse;
 mod up;
 
 use clap::Subcommand;
@@ -15,6 +17,8 @@ use crate::failure::{Exit, Failure};
 pub(crate) enum Program {
     Up(up::UpArgs),
     Controller(controller::ControllerArgs),
+    Agent(agent::AgentArgs),
+    Lighthouse(lighthouse::LighthouseArgs),
     Bench(bench::BenchArgs),
 }
 
@@ -22,6 +26,8 @@ pub(crate) fn run(program: Program, globals: &Globals) -> Result<Exit, Failure> 
     match program {
         Program::Up(args) => up::run(args),
         Program::Controller(args) => controller::run(args, globals),
+        Program::Agent(args) => agent::run(args),
+        Program::Lighthouse(args) => lighthouse::run(args),
         Program::Bench(args) => bench::run(args),
     }
 }

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tombolo_apiserver::serve::{self, Limits};
-use tombolo_apiserver::{Api, garbage};
+use tombolo_apiserver::{Api, garbage, lighthouse};
 use tombolo_controller::clock::time_of_day;
 use tombolo_identity::home::{self, Home};
 use tombolo_identity::{Subject, tls};
@@ -38,14 +38,29 @@ pub(crate) struct UpArgs {
     /// Another name under which clients reach this server; goes into its certificate. Repeatable.
     #[arg(long = "name", value_name = "NAME")]
     pub(crate) names: Vec<String>,
+    /// Register at the lighthouse that this kubeconfig names, so that agents find this server there.
+    #[arg(long, value_name = "KUBECONFIG")]
+    pub(crate) lighthouse: Option<PathBuf>,
+}
+
+/// What runs beside the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Everything,
+    /// The API as a lighthouse: it lists controllers and decides nothing.
+    Lighthouse,
 }
 
 pub(crate) fn run(args: UpArgs) -> Result<Exit, Failure> {
+    run_part(args, Part::Everything)
+}
+
+pub(super) fn run_part(args: UpArgs, part: Part) -> Result<Exit, Failure> {
     let data = args.data.clone().or_else(places::default_data_folder).ok_or_else(|| {
         Failure::usage("neither HOME nor XDG_DATA_HOME is set").hint("name a folder with --data")
     })?;
     let runtime = runtime()?;
-    let served = runtime.block_on(serve(&args, &data));
+    let served = runtime.block_on(serve(&args, &data, part));
     // The loops go, and with the last of them the store, which writes what it was given and closes.
     runtime.shutdown_timeout(STOP_TIME_MAX);
     served.map_err(|error| Failure::failed(format!("{error:#}")))?;
@@ -58,7 +73,7 @@ pub(super) fn runtime() -> Result<Runtime, Failure> {
     runtime.map_err(|error| Failure::failed(format!("cannot start the runtime: {error}")))
 }
 
-async fn serve(args: &UpArgs, data: &Path) -> anyhow::Result<()> {
+async fn serve(args: &UpArgs, data: &Path, part: Part) -> anyhow::Result<()> {
     let stop = stop_signal()?;
     let listener = TcpListener::bind(args.listen)
         .await
@@ -73,11 +88,14 @@ async fn serve(args: &UpArgs, data: &Path) -> anyhow::Result<()> {
         .signing_with(home.authority.clone());
 
     tokio::spawn(garbage::run(api.clone()));
-    let (clients, until_stop) = (api.clone(), stop.clone());
-    tokio::spawn(async move {
-        let client = |name| clients.client(Subject::system(name));
-        tombolo_controller::run(client, || stopped(until_stop.clone())).await;
-    });
+    register(args, &api, &home, address);
+    if part == Part::Everything {
+        let (clients, until_stop) = (api.clone(), stop.clone());
+        tokio::spawn(async move {
+            let client = |name| clients.client(Subject::system(name));
+            tombolo_controller::run(client, || stopped(until_stop.clone())).await;
+        });
+    }
 
     // Scripts that let the system choose the port find it here.
     std::fs::write(data.join("address"), format!("{address}\n"))
@@ -92,6 +110,23 @@ async fn serve(args: &UpArgs, data: &Path) -> anyhow::Result<()> {
         tracing::warn!(connections = ended.cut, "some were still busy and were cut off");
     }
     Ok(())
+}
+
+/// With itself, and with the lighthouse that was named.
+fn register(args: &UpArgs, api: &Api, home: &Home, address: SocketAddr) {
+    let name = tombolo_agent::machine::host_name();
+    let addresses = addresses(home, &args.names, address);
+    tokio::spawn(lighthouse::keep(api.clone(), name.clone(), addresses.clone()));
+    if let Some(kubeconfig) = &args.lighthouse {
+        tokio::spawn(super::lighthouse::register_at(kubeconfig.clone(), name, addresses));
+    }
+}
+
+/// Where others reach this server: at the names that were given, or where it listens.
+fn addresses(home: &Home, names: &[String], address: SocketAddr) -> Vec<String> {
+    let named = names.iter().map(|name| format!("https://{name}:{}", address.port()));
+    let named: Vec<String> = named.collect();
+    if named.is_empty() { vec![home.url.clone()] } else { named }
 }
 
 fn open_home(args: &UpArgs, data: &Path, address: SocketAddr) -> anyhow::Result<Home> {

@@ -1,0 +1,197 @@
+//! Join tokens: the right of one machine to join one site. Part of `tombolo token`. The secret is
+//! made here and goes into the join file; only its hash is sent.
+
+use std::{io::Write as _, path::Path, time::Duration};
+
+use base64::Engine as _;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tombolo_agent::JoinFile;
+use tombolo_identity::{Token, joining::TOKEN_LIFE_MAX};
+use tombolo_model::keys::API_VERSION;
+
+use super::{
+    selection::{self, CHUNK_SIZE},
+    token::new_private_file,
+};
+use crate::{
+    catalogue,
+    connection::{Connection, JSON, Query},
+    failure::{Exit, Failure},
+    moment,
+    output::{self, note},
+    shell::Shell,
+};
+
+pub(super) struct Wanted<'a> {
+    pub(super) site: &'a str,
+    pub(super) ttl: Duration,
+    pub(super) addresses: &'a [String],
+}
+
+pub(super) async fn create(
+    shell: &mut Shell,
+    wanted: &Wanted<'_>,
+    out: Option<&Path>,
+) -> Result<Exit, Failure> {
+    if wanted.ttl > TOKEN_LIFE_MAX {
+        return Err(Failure::usage("--ttl: a join token is good for an hour at most"));
+    }
+    let token = Token::generate().map_err(|error| Failure::failed(error.to_string()))?;
+    let connection = shell.connect().await?;
+    let expires = moment::now()
+        .checked_add(wanted.ttl)
+        .map_err(|error| Failure::usage(format!("--ttl: {error}")))?;
+    let join_file = join_file(&connection, wanted, &token, expires)?;
+    // The file comes first: a token that nobody could write down would be lost.
+    let mut file = out.map(new_private_file).transpose()?;
+    let path = catalogue::known("JoinToken").collection(None);
+    if let Err(failure) = connection.post(&path, &object(&token, wanted.site, expires)).await {
+        if let Some(out) = out {
+            // Empty and of no use to anybody; failing to remove it changes nothing.
+            let _ = std::fs::remove_file(out);
+        }
+        return Err(failure);
+    }
+    match (&mut file, out) {
+        (Some(file), Some(out)) => {
+            file.write_all(join_file.to_text().as_bytes())
+                .and_then(|()| file.sync_all())
+                .map_err(|error| Failure::file(out, &error))?;
+            let out = out.display();
+            note(&format!("wrote {out}; on the machine: tombolo agent --join-file {out}"));
+        }
+        (_, _) => {
+            shell.out.text(&join_file.to_text())?;
+            shell.out.flush()?;
+            note("keep it safe: whoever has it can join, once, until it expires");
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+fn join_file(
+    connection: &Connection,
+    wanted: &Wanted<'_>,
+    token: &Token,
+    expires: Timestamp,
+) -> Result<JoinFile, Failure> {
+    let authority = connection.authority.as_ref().ok_or_else(|| {
+        Failure::failed("the kubeconfig names no certificate authority to pin")
+            .hint("use the kubeconfig that `tombolo up` wrote")
+    })?;
+    let addresses = match wanted.addresses {
+        [] => vec![connection.server.trim_end_matches('/').to_owned()],
+        given => given.to_vec(),
+    };
+    let file = JoinFile {
+        addresses,
+        authority: pem(authority),
+        token: token.reveal(),
+        site: wanted.site.to_owned(),
+        expires: expires.to_string(),
+    };
+    JoinFile::parse(&file.to_text()).map_err(|problem| {
+        Failure::usage(problem).hint("--address https://HOST:PORT says how machines reach it")
+    })
+}
+
+fn object(token: &Token, site: &str, expires: Timestamp) -> Value {
+    json!({
+        "apiVersion": API_VERSION, "kind": "JoinToken",
+        "metadata": {"name": token.hash().join_token_name()},
+        "spec": {
+            "site": site, "hash": token.hash().to_string(),
+            "expires": expires.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        },
+    })
+}
+
+fn pem(der: &[u8]) -> String {
+    let text = base64::engine::general_purpose::STANDARD.encode(der);
+    let lines: Vec<&str> =
+        text.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).unwrap_or("")).collect();
+    format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
+}
+
+pub(super) async fn listed(connection: &Connection) -> Result<Vec<Value>, Failure> {
+    let tokens = catalogue::known("JoinToken");
+    let path = tokens.collection(None);
+    let list = selection::list(connection, &path, &Query::default(), JSON, CHUNK_SIZE).await?;
+    Ok(selection::items(&tokens, list))
+}
+
+/// In the columns of `tombolo token ls`.
+pub(super) fn row(token: &Value, now: Timestamp) -> Vec<String> {
+    let expires = token["spec"]["expires"].as_str().unwrap_or_default();
+    let ended = expires.parse::<Timestamp>().is_ok_and(|at| at <= now);
+    let end = match (token["status"]["usedBy"].as_str(), ended) {
+        (Some(node), _) => format!("used by {}", output::harmless(node)),
+        (None, true) => "expired".to_owned(),
+        (None, false) => expires.to_owned(),
+    };
+    vec![
+        output::harmless(selection::name_of(token)),
+        format!("site {}", output::harmless(token["spec"]["site"].as_str().unwrap_or_default())),
+        "join".to_owned(),
+        "<none>".to_owned(),
+        end,
+        moment::age(token["metadata"]["creationTimestamp"].as_str().unwrap_or_default(), now),
+    ]
+}
+
+pub(super) fn value(token: &Value) -> Value {
+    json!({
+        "id": selection::name_of(token), "role": "join", "site": token["spec"]["site"],
+        "created": token["metadata"]["creationTimestamp"], "expires": token["spec"]["expires"],
+        "usedBy": token["status"]["usedBy"],
+    })
+}
+
+pub(super) fn is_name(name: &str) -> bool {
+    name.strip_prefix("join-")
+        .is_some_and(|hash| hash.len() == 20 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+pub(super) async fn remove(
+    shell: &mut Shell,
+    connection: &Connection,
+    name: &str,
+    confirmed: impl Fn(&str) -> bool,
+) -> Result<Exit, Failure> {
+    let path = catalogue::known("JoinToken").object("", name);
+    connection.get(&path).await?;
+    if !confirmed(&format!("Remove {name}?")) {
+        return Err(Failure::failed("nothing was removed"));
+    }
+    connection.delete(&path, &json!({})).await?;
+    shell.out.line(&format!("{name} removed"))?;
+    Ok(Exit::Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sent_is_not_the_token() {
+        let token = Token::from_bytes([7; 32]);
+        let object = object(&token, "north", Timestamp::UNIX_EPOCH);
+        assert!(!object.to_string().contains(&token.reveal()));
+        assert!(is_name(object["metadata"]["name"].as_str().expect("a name")));
+        assert!(!is_name("join-me"));
+    }
+
+    #[test]
+    fn a_token_is_listed_as_open_used_or_expired() {
+        let end = |status: Value, now: i64| {
+            let mut token = object(&Token::from_bytes([7; 32]), "north", Timestamp::UNIX_EPOCH);
+            token["status"] = status;
+            let now = Timestamp::from_second(now).expect("a valid time");
+            row(&token, now)[4].clone()
+        };
+        assert_eq!(end(json!({}), -1), "1970-01-01T00:00:00Z");
+        assert_eq!(end(json!({}), 0), "expired");
+        assert_eq!(end(json!({"usedBy": "n1"}), 0), "used by n1");
+    }
+}

@@ -1,0 +1,254 @@
+//! Machines that join, come back, are copied and are thrown out: the real server and real agents,
+//! over TLS.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use kube::config::AuthInfo;
+use kube::{Client, Config};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tombolo_identity::home::{self, Settings};
+use tombolo_identity::{Subject, request};
+
+use tombolo_testkit::{Tombolo, binary, eventually};
+
+const DENIED: i32 = 5;
+
+/// A running agent; goes with the test.
+struct Agent {
+    process: Child,
+    folder: PathBuf,
+    log: PathBuf,
+}
+
+impl Agent {
+    fn start(tombolo: &Tombolo, folder: &str, more: &[&str]) -> Agent {
+        let root = tombolo.data().parent().unwrap().to_owned();
+        let (folder, log) = (root.join(folder), root.join(format!("{folder}.log")));
+        let output = File::options().create(true).append(true).open(&log).unwrap();
+        let process = Command::new(binary::path())
+            .args(["agent", "--data"])
+            .arg(&folder)
+            .args(more)
+            .env("HOME", &root)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(output)
+            .spawn()
+            .unwrap();
+        Agent { process, folder, log }
+    }
+
+    async fn ended(&mut self) -> ExitStatus {
+        eventually("the agent ends", async || self.process.try_wait().unwrap()).await
+    }
+
+    async fn stop(mut self) {
+        kill_process(Pid::from_child(&self.process), Signal::TERM).unwrap();
+        assert!(self.ended().await.success(), "{}", self.said());
+    }
+
+    fn said(&self) -> String {
+        fs::read_to_string(&self.log).unwrap()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+async fn token(tombolo: &Tombolo, site: &str, file: &str) -> String {
+    let path = tombolo.data().parent().unwrap().join(file).display().to_string();
+    tombolo.shell(&["token", "create", "--site", site, "-o", &path]).await.ok();
+    path
+}
+
+async fn node(tombolo: &Tombolo, name: &str) -> Value {
+    tombolo.shell(&["get", "node", name, "-o", "json"]).await.json()
+}
+
+fn condition(node: &Value, kind: &str) -> Option<Value> {
+    let conditions = node["status"]["conditions"].as_array()?;
+    conditions.iter().find(|found| found["type"] == kind).cloned()
+}
+
+async fn until(tombolo: &Tombolo, name: &str, kind: &str, status: &str) -> Value {
+    eventually(&format!("{name} has {kind}={status}"), async || {
+        let found = tombolo.shell(&["get", "node", name, "-o", "json"]).await;
+        let node: Value = serde_json::from_str(&found.stdout).unwrap_or_default();
+        condition(&node, kind).filter(|found| found["status"] == status)
+    })
+    .await
+}
+
+fn identity(folder: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(folder.join("agent.json")).unwrap()).unwrap()
+}
+
+/// Puts a certificate of the same key in place that expired two days ago.
+fn expire(tombolo: &Tombolo, folder: &Path) {
+    let listen = vec![tombolo.address().parse().unwrap()];
+    let settings = Settings { folder: tombolo.data(), listen, names: Vec::new() };
+    let now = jiff_now();
+    let home = home::open(&settings, now).unwrap();
+    let key = fs::read_to_string(folder.join("agent.key")).unwrap();
+    let subject = Subject::agent("north", "crane").unwrap();
+    let request = request::make(&key, "").unwrap();
+    let then = now - Duration::from_secs(2 * 24 * 60 * 60);
+    let old = home.authority.sign_request(&request, &subject, Duration::from_secs(1), then);
+    let mut identity = identity(folder);
+    identity["certificate"] = json!(old.unwrap());
+    fs::write(folder.join("agent.json"), identity.to_string()).unwrap();
+}
+
+fn jiff_now() -> k8s_openapi::jiff::Timestamp {
+    k8s_openapi::jiff::Timestamp::now()
+}
+
+/// A client with the credentials of an agent, as a thief of its folder would have them.
+fn client_of(tombolo: &Tombolo, folder: &Path) -> Client {
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let identity = identity(folder);
+    let encode = |text: &str| BASE64.encode(text);
+    let key = fs::read_to_string(folder.join("agent.key")).unwrap();
+    let mut config = Config::new(format!("https://{}", tombolo.address()).parse().unwrap());
+    config.accept_invalid_certs = true;
+    config.auth_info = AuthInfo {
+        client_certificate_data: Some(encode(identity["certificate"].as_str().unwrap())),
+        client_key_data: Some(encode(&key).into()),
+        ..AuthInfo::default()
+    };
+    Client::try_from(config).unwrap()
+}
+
+/// The code that a request of this client is answered with.
+async fn code(client: &Client, path: &str) -> u16 {
+    let request = http::Request::get(path).body(Vec::new()).unwrap();
+    match client.request::<Value>(request).await {
+        Ok(_) => 200,
+        Err(kube::Error::Api(status)) => status.code,
+        Err(other) => panic!("{path}: {other}"),
+    }
+}
+
+#[tokio::test]
+async fn a_machine_joins_once_comes_back_after_its_certificate_expired_and_is_set_up_anew() {
+    let tombolo = Tombolo::start().await;
+    let file = token(&tombolo, "north", "north.join").await;
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let join = ["--join-file", &file, "--name", "crane"];
+    let agent = Agent::start(&tombolo, "crane", &join);
+    until(&tombolo, "crane", "Ready", "True").await;
+    assert_eq!(node(&tombolo, "crane").await["spec"]["site"], "north");
+    tombolo.shell(&["get", "site", "north"]).await.ok();
+    let mode =
+        |name: &str| fs::metadata(agent.folder.join(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(""), mode("agent.key"), mode("agent.json")), (0o700, 0o600, 0o600));
+
+    let mut second = Agent::start(&tombolo, "second", &["--join-file", &file, "--name", "lift"]);
+    assert_eq!(second.ended().await.code(), Some(DENIED), "{}", second.said());
+    assert!(second.said().contains(r#"used by node "crane""#), "{}", second.said());
+    let listed = tombolo.shell(&["token", "ls"]).await.ok();
+    assert!(listed.contains("used by crane"), "{listed}");
+
+    let folder = agent.folder.clone();
+    agent.stop().await;
+    let condition = until(&tombolo, "crane", "Ready", "False").await;
+    assert_eq!(condition["reason"], "Released");
+
+    expire(&tombolo, &folder);
+    let agent = Agent::start(&tombolo, "crane", &[]);
+    until(&tombolo, "crane", "Ready", "True").await;
+    let audit = tombolo.shell(&["audit"]).await.ok();
+    assert!(audit.contains(r#""verb":"renew""#), "{audit}");
+    assert!(audit.contains(r#""user":"tombolo:agent:north/crane""#), "{audit}");
+    agent.stop().await;
+    until(&tombolo, "crane", "Ready", "False").await;
+
+    let old = client_of(&tombolo, &folder);
+    let own = "/apis/tombolo.dev/v1alpha1/nodes/crane";
+    assert_eq!(code(&old, own).await, 200);
+    let before = node(&tombolo, "crane").await;
+    let fresh = token(&tombolo, "north", "again.join").await;
+    let _agent = Agent::start(&tombolo, "anew", &["--join-file", &fresh, "--name", "crane"]);
+    until(&tombolo, "crane", "Ready", "True").await;
+    let after = node(&tombolo, "crane").await;
+    assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"], "the node was adopted");
+    assert_eq!(code(&old, own).await, 401, "the old key is worth nothing any more");
+    let events = tombolo.shell(&["events", "--for", "node/crane"]).await.ok();
+    assert!(events.contains("Joined") && events.contains("Reinstalled"), "{events}");
+}
+
+#[tokio::test]
+async fn a_copied_folder_is_noticed_and_the_copy_is_put_under_quarantine() {
+    let tombolo = Tombolo::start().await;
+    let file = token(&tombolo, "north", "north.join").await;
+    let original = Agent::start(&tombolo, "crane", &["--join-file", &file, "--name", "crane"]);
+    until(&tombolo, "crane", "Ready", "True").await;
+    let copy = original.folder.with_file_name("copy");
+    fs::create_dir(&copy).unwrap();
+    for name in ["agent.key", "agent.json"] {
+        fs::copy(original.folder.join(name), copy.join(name)).unwrap();
+    }
+    let copy = Agent::start(&tombolo, "copy", &[]);
+    let condition = until(&tombolo, "crane", "Cloned", "True").await;
+    assert!(condition["message"].as_str().unwrap().contains("are both alive"), "{condition}");
+    eventually("the copy says so", async || copy.said().contains("is a copy").then_some(())).await;
+    let events = tombolo.shell(&["events", "--for", "node/crane"]).await.ok();
+    assert!(events.contains("Cloned"), "{events}");
+    let lease =
+        tombolo.shell(&["get", "lease", "node-crane", "-n", "tombolo-system", "-o", "json"]);
+    let holder = lease.await.json()["spec"]["holderIdentity"].clone();
+    let node = node(&tombolo, "crane").await;
+    let quarantined = &node["metadata"]["annotations"]["tombolo.dev/quarantined"];
+    assert_ne!(&holder, quarantined, "the original holds the node again");
+    assert!(!original.said().contains("is a copy"), "{}", original.said());
+}
+
+#[tokio::test]
+async fn a_thief_of_the_folder_reaches_nothing_else_and_is_out_when_it_is_revoked() {
+    let tombolo = Tombolo::start().await;
+    let file = token(&tombolo, "north", "north.join").await;
+    let mut agent = Agent::start(&tombolo, "crane", &["--join-file", &file, "--name", "crane"]);
+    until(&tombolo, "crane", "Ready", "True").await;
+    let thief = client_of(&tombolo, &agent.folder);
+    let ours = "/apis/tombolo.dev/v1alpha1";
+    for (path, expected) in [
+        (format!("{ours}/nodes/crane"), 200),
+        (format!("{ours}/assignments?fieldSelector=spec.site%3Dnorth"), 200),
+        (format!("{ours}/assignments?fieldSelector=spec.site%3Dsouth"), 403),
+        (format!("{ours}/assignments"), 403),
+        (format!("{ours}/nodes"), 403),
+        (format!("{ours}/jointokens"), 403),
+        ("/api/v1/secrets".to_owned(), 403),
+        ("/tombolo/audit".to_owned(), 403),
+    ] {
+        assert_eq!(code(&thief, &path).await, expected, "{path}");
+    }
+
+    tombolo.shell(&["node", "revoke", "crane", "--yes"]).await.ok();
+    // On the connection that is open, with the certificate that still holds for a day.
+    assert_eq!(code(&thief, &format!("{ours}/nodes/crane")).await, 401);
+    assert_eq!(agent.ended().await.code(), Some(DENIED), "{}", agent.said());
+    assert!(agent.said().contains("was revoked"), "{}", agent.said());
+
+    tombolo.shell(&["node", "cordon", "crane"]).await.ok();
+    tombolo.shell(&["node", "drain", "crane"]).await.ok();
+    let drained = node(&tombolo, "crane").await;
+    assert_eq!(drained["spec"]["taints"][0]["key"], "tombolo.dev/drain");
+    tombolo.shell(&["node", "uncordon", "crane"]).await.ok();
+    assert_eq!(node(&tombolo, "crane").await["spec"].get("taints"), None);
+    tombolo.shell(&["site", "remove", "north", "--yes"]).await.ok();
+    assert!(tombolo.shell(&["node", "ls"]).await.ok().trim().is_empty());
+}
