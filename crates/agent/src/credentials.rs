@@ -111,11 +111,11 @@ impl Folder {
         Ok(key)
     }
 
-    /// For a machine that joins anew: the old key is worth nothing.
-    pub fn new_key(&self) -> Result<String, Error> {
-        let key = request::new_key()?;
-        self.write(KEY, &key)?;
-        Ok(key)
+    /// Keeps a new key and what was signed for it. The key goes first: if the power goes between
+    /// the two, the same key asks again and is given the same answer.
+    pub fn keep_anew(&self, credentials: &Credentials) -> Result<(), Error> {
+        self.write(KEY, &credentials.key_pem)?;
+        self.keep(&credentials.identity)
     }
 
     /// What an earlier joining left; `None` if there was none.
@@ -130,7 +130,9 @@ impl Folder {
         let identity: Identity =
             serde_json::from_str(&text).map_err(|error| malformed(error.to_string()))?;
         crate::join_file::check_addresses(&identity.addresses).map_err(malformed)?;
-        Ok(Some(Credentials { identity, key_pem }))
+        // They do not belong together when a joining was cut short: it is to be done again.
+        let fits = tls::key_of(&identity.certificate)? == request::print_of(&key_pem)?;
+        Ok(fits.then_some(Credentials { identity, key_pem }))
     }
 
     pub fn keep(&self, identity: &Identity) -> Result<(), Error> {

@@ -23,7 +23,7 @@ pub enum Error {
     NothingToJoinWith { folder: PathBuf },
     /// The server has understood and said no; asking again will not help.
     #[error("{message}")]
-    Refused { message: String },
+    Refused { message: String, code: u16 },
     /// Another agent lives with our identity.
     #[error("{message}")]
     Quarantined { message: String },
@@ -54,14 +54,24 @@ impl Error {
         }
     }
 
-    /// What a failed request means. What the server says no to stays no; all else may pass.
+    /// What a failed heartbeat means. Only a certificate that is not taken any more is a refusal:
+    /// whatever else is wrong on the server may be mended there while the agent goes on.
+    pub(crate) fn of_heartbeat(error: kube::Error) -> Error {
+        match Error::of_request(error) {
+            Error::Refused { message, code } if code != 401 => Error::Answer { problem: message },
+            other => other,
+        }
+    }
+
+    /// What a failed joining or renewal means. What the server says no to stays no; all else may
+    /// pass.
     pub(crate) fn of_request(error: kube::Error) -> Error {
         match error {
             kube::Error::Api(status) if status.reason == "Quarantined" => {
                 Error::Quarantined { message: status.message }
             }
             kube::Error::Api(status) if matches!(status.code, 400 | 401 | 403 | 409 | 501) => {
-                Error::Refused { message: status.message }
+                Error::Refused { message: status.message, code: status.code }
             }
             other => Error::Unreachable { source: Box::new(other) },
         }

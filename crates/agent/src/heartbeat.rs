@@ -37,7 +37,7 @@ async fn write(client: &Client, node: &str, holder: &str) -> Result<(), Error> {
     let patch = Patch::Apply(lease);
     let written = tokio::time::timeout(ANSWER_TIMEOUT, api.patch(&name, &params, &patch));
     match written.await {
-        Ok(answer) => answer.map(drop).map_err(Error::of_request),
+        Ok(answer) => answer.map(drop).map_err(Error::of_heartbeat),
         Err(late) => Err(Error::Unreachable { source: Box::new(late) }),
     }
 }

@@ -13,6 +13,8 @@ use crate::{Error, JoinFile, clock, heartbeat, machine};
 
 /// A copy stays quiet, and asks now and then whether it still counts as one.
 const QUARANTINE_PAUSE: Duration = Duration::from_secs(5 * 60);
+/// One that is refused lets run what runs, and asks now and then whether it still is.
+const REFUSAL_PAUSE: Duration = Duration::from_secs(60);
 /// How long the good-bye may take.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
 /// No wait is longer, so that a clock that is set right is noticed.
@@ -41,7 +43,9 @@ struct Agent {
     instance: String,
 }
 
-/// Runs until `shutdown` is ready. Comes back early only with what asking again will not mend.
+/// Runs until `shutdown` is ready. Comes back early only if it cannot join, or cannot use its
+/// folder. An agent that has joined goes on whatever the server says: what it runs is not to stop
+/// because a controller was restored from an old backup.
 pub async fn run(settings: Settings, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
     let mut shutdown = std::pin::pin!(shutdown);
     let mut agent = tokio::select! {
@@ -77,7 +81,9 @@ async fn come_in(settings: &Settings) -> Result<Agent, Error> {
         Some(credentials) => credentials,
         None => {
             let key_pem = folder.key()?;
-            join_until_in(settings, &folder, &machine, key_pem).await?
+            let credentials = join_until_in(settings, &folder, &machine, key_pem).await?;
+            folder.keep(&credentials.identity)?;
+            credentials
         }
     };
     Ok(Agent { folder, credentials, machine, instance })
@@ -96,10 +102,7 @@ async fn join_until_in(
     loop {
         let applicant = Applicant { node: &node, machine, key_pem: &key_pem };
         match join::join(file, applicant).await {
-            Ok(identity) => {
-                folder.keep(&identity)?;
-                return Ok(Credentials { identity, key_pem });
-            }
+            Ok(identity) => return Ok(Credentials { identity, key_pem }),
             Err(error) if error.retryable() => {
                 let wait = renewal::retry(failures);
                 tracing::warn!(error = chain(&error), ?wait, "cannot join yet; trying again");
@@ -111,8 +114,7 @@ async fn join_until_in(
     }
 }
 
-/// Beats and renews. Whatever fails is tried again; only a refusal ends it, unless the join file
-/// has a token that opens the door again.
+/// Beats and renews. Whatever fails is tried again.
 async fn live(
     agent: &mut Agent,
     settings: &Settings,
@@ -186,14 +188,25 @@ async fn after(
             tracing::error!(error = chain(&error), "nothing is done until this is mended");
             Ok(QUARANTINE_PAUSE)
         }
-        Error::Refused { .. } if settings.join_file.is_some() => {
-            tracing::warn!(error = chain(&error), "refused; joining anew with the join file");
-            let key_pem = agent.folder.new_key()?;
-            let joined = join_until_in(settings, &agent.folder, &agent.machine, key_pem).await;
-            // The first refusal says more: the token of an old file is used up, of course.
-            agent.credentials = joined.map_err(|_| error)?;
-            replacer.replace(&agent.credentials)?;
-            Ok(Duration::ZERO)
+        Error::Refused { .. } => {
+            tracing::error!(error = chain(&error), "refused; what runs here goes on");
+            if settings.join_file.is_none() {
+                return Ok(REFUSAL_PAUSE);
+            }
+            // A new key, since the old one may be why. It is kept only if it opens the door.
+            let key_pem = tombolo_identity::request::new_key()?;
+            match join_until_in(settings, &agent.folder, &agent.machine, key_pem).await {
+                Ok(credentials) => {
+                    agent.folder.keep_anew(&credentials)?;
+                    agent.credentials = credentials;
+                    replacer.replace(&agent.credentials)?;
+                    Ok(Duration::ZERO)
+                }
+                Err(error) => {
+                    tracing::error!(error = chain(&error), "the join file does not help");
+                    Ok(REFUSAL_PAUSE)
+                }
+            }
         }
         error if error.retryable() => {
             tracing::warn!(error = chain(&error), "no heartbeat; trying again");

@@ -103,7 +103,8 @@ fn check(wanted: &Registering) -> Result<(), Failure> {
     }
 }
 
-fn active(api: &Api) -> Result<Vec<Controller>, Failure> {
+/// Who is there now; for facades too.
+pub fn active(api: &Api) -> Result<Vec<Controller>, Failure> {
     let leases = own_writes::served(api, "coordination.k8s.io", "v1", "leases");
     let place = leases.kind.namespace_prefix(keys::SYSTEM_NAMESPACE);
     let prefix = format!("{place}{}", keys::CONTROLLER_LEASE_PREFIX);

@@ -125,6 +125,11 @@ pub fn lifetime(certificate_pem: &str) -> Result<Lifetime, Error> {
     Ok(Lifetime { begins: facts.begins, expires: facts.expires })
 }
 
+/// What tells the key of a certificate (PEM) from others.
+pub fn key_of(certificate_pem: &str) -> Result<String, Error> {
+    Ok(key_print(&read_facts(&parse_certificate(certificate_pem)?)?.public_key))
+}
+
 fn subject_of(parsed: &X509Certificate<'_>) -> Result<Subject, Error> {
     let refused = |problem: String| Error::Refused { what: "client certificate", problem };
     let text = |value: &AttributeTypeAndValue<'_>| value.as_str().ok().map(str::to_owned);
