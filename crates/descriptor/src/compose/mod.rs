@@ -2,12 +2,14 @@
 //! the ICOS reader for components of type docker ([`read_project`]). Start with [`read`].
 //!
 //! A service runs as a `container`. Where it says something that a container cannot and without
-//! which it would not be the same ([`service::UNSAID`]), it is kept in its own words instead, as
+//! which it would not be the same ([`keys::UNSAID`]), it is kept in its own words instead, as
 //! a `compose` project of one service, and runs on Docker sites only.
 
+mod contents;
 mod deploy;
 mod extends;
 mod interpolate;
+mod keys;
 mod mounts;
 mod ports;
 mod service;
@@ -30,6 +32,8 @@ use crate::reader::Reader;
 
 /// The name of an App whose file has none. Compose takes that of the folder, which is not known.
 const NAMELESS: &str = "compose";
+/// As many as an App may have components.
+const SERVICES_MAX: usize = 512;
 /// Where variables come from.
 const ENV_FILE: &str = ".env";
 
@@ -82,6 +86,13 @@ pub(crate) fn read_project(root: &Field<'_>, app: &str, reader: &mut Reader<'_>)
     ];
     fields.finish(foreign(&known), reader);
     let Some(services) = services else { return Vec::new() };
+    let count = services.node.as_map().map_or(0, <[_]>::len);
+    if count > SERVICES_MAX {
+        services
+            .error(reader, "too-many", format!("there are {count} services"))
+            .expecting(format!("{SERVICES_MAX} at most, so many components has an App"));
+        return Vec::new();
+    }
     let resolved = extends::resolve(&services, reader);
     let mut read = Vec::new();
     for (key, original) in services.node.as_map().into_iter().flatten() {
@@ -191,16 +202,37 @@ fn kept(service: &Service<'_>, networks: Option<&Node>, shared: &Shared<'_>) -> 
     }
     let mut project = Map::new();
     project.insert("services".into(), json!({service.key.clone(): own}));
-    for (key, value) in
-        [("networks", networks.map(Node::to_json)), ("volumes", shared.volumes_json())]
-    {
-        if let Some(value) =
-            value.filter(|value| value.as_object().is_some_and(|map| !map.is_empty()))
-        {
-            project.insert(key.into(), value);
+    // Only what it names: with everything, many services would become very large.
+    let mut declared = Map::new();
+    for key in named_in(service.field.node.get("networks")) {
+        if let Some(network) = networks.and_then(|networks| networks.get(&key)) {
+            declared.insert(key, network.to_json());
         }
     }
+    if !declared.is_empty() {
+        project.insert("networks".into(), declared.into());
+    }
+    let mut declared = Map::new();
+    for key in named_in(service.field.node.get("volumes")) {
+        if let Some(volume) = shared.volume(&key) {
+            declared.insert(key, volume.to_json());
+        }
+    }
+    if !declared.is_empty() {
+        project.insert("volumes".into(), declared.into());
+    }
     escaped(project.into())
+}
+
+/// The names in `networks` or `volumes` of a service, short or long.
+fn named_in(list: Option<&Node>) -> Vec<String> {
+    let Some(list) = list else { return Vec::new() };
+    let keys = list.as_map().into_iter().flatten().map(|(key, _)| key.text.as_str());
+    let items = list.as_list().into_iter().flatten().filter_map(|item| {
+        let text = item.as_str().or_else(|| item.get("source").and_then(Node::as_str))?;
+        text.split(':').next()
+    });
+    keys.chain(items).map(str::to_owned).collect()
 }
 
 /// Texts whose variables are filled in, so that they stay as they are when read again.

@@ -2,18 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::json;
-use tombolo_model::run::{Container, File, KeyRef, Volume};
+use tombolo_model::run::{Container, File, Volume};
 use tombolo_model::suggest;
+use tombolo_yaml::Node;
 
 use crate::beyond::{Beyond, foreign};
+use crate::compose::contents::{self, CONTENT_BYTES_MAX, Content};
 use crate::compose::interpolate::Variables;
 use crate::compose::{extensions, words};
 use crate::fields::{Field, Fields};
 use crate::reader::Reader;
 
-/// A file of an App may have no more.
-const CONTENT_BYTES_MAX: usize = 1024 * 1024;
+/// One config can be mounted many times; this bounds what becomes of it.
+const CONTENT_TOTAL_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// The top-level volumes, secrets and configs.
 #[derive(Debug)]
@@ -24,12 +25,8 @@ pub(super) struct Shared<'a> {
     secrets: BTreeMap<String, (Field<'a>, Option<Content>)>,
     configs: BTreeMap<String, (Field<'a>, Option<Content>)>,
     used: BTreeSet<(&'static str, String)>,
-}
-
-#[derive(Clone, Debug)]
-enum Content {
-    Text(String),
-    Entry(KeyRef),
+    /// How much content the files of all services may still have together.
+    content_bytes_left: usize,
 }
 
 /// What is told about a volume that is more than a name.
@@ -54,6 +51,7 @@ impl<'a> Shared<'a> {
             secrets: BTreeMap::new(),
             configs: BTreeMap::new(),
             used: BTreeSet::new(),
+            content_bytes_left: CONTENT_TOTAL_BYTES_MAX,
         };
         for (key, field) in fields.take("volumes").map(|all| all.pairs(reader)).unwrap_or_default()
         {
@@ -71,7 +69,7 @@ impl<'a> Shared<'a> {
         for kind in ["secrets", "configs"] {
             let entries = fields.take(kind).map(|all| all.pairs(reader)).unwrap_or_default();
             for (key, field) in entries {
-                let content = shared.content(kind, app, &key, &field, reader);
+                let content = contents::read(kind, app, &key, &field, &shared.variables, reader);
                 let into =
                     if kind == "secrets" { &mut shared.secrets } else { &mut shared.configs };
                 into.insert(key, (field, content));
@@ -97,10 +95,9 @@ impl<'a> Shared<'a> {
         value
     }
 
-    /// The volumes as they were declared, for a service that is kept in its own words.
-    pub(super) fn volumes_json(&self) -> Option<serde_json::Value> {
-        let volumes = self.volumes.iter().map(|(key, field)| (key.clone(), field.node.to_json()));
-        Some(serde_json::Value::Object(volumes.collect()))
+    /// A volume as it was declared, for a service that is kept in its own words.
+    pub(super) fn volume(&self, key: &str) -> Option<&Node> {
+        self.volumes.get(key).map(|field| field.node)
     }
 
     pub(super) fn tell_unused(&self, reader: &mut Reader<'_>) {
@@ -118,91 +115,6 @@ impl<'a> Shared<'a> {
                 }
             }
         }
-    }
-
-    /// The content of a top-level secret or config. A secret becomes a Secret beside the App, so
-    /// that it is in no App that others may read.
-    fn content(
-        &self,
-        kind: &'static str,
-        app: &str,
-        key: &str,
-        field: &Field<'_>,
-        reader: &mut Reader<'_>,
-    ) -> Option<Content> {
-        let mut fields = field.fields(reader)?;
-        let external = fields.take("external").and_then(|flag| flag.boolean(reader));
-        let name = fields.take("name").and_then(|name| name.object_name(reader));
-        let file = fields.take("file");
-        let content = fields.take("content");
-        let variable = fields.take("environment");
-        for (key, why) in [
-            ("driver", "entries come from the store of the API"),
-            ("driver_opts", "entries come from the store of the API"),
-            ("labels", "labels are for other tools"),
-            ("template_driver", "entries are taken as they are"),
-        ] {
-            if let Some(field) = fields.take(key) {
-                field.dropped(reader, why);
-            }
-        }
-        extensions(&mut fields, field.node, reader);
-        let known = [
-            "content",
-            "driver",
-            "driver_opts",
-            "environment",
-            "external",
-            "file",
-            "labels",
-            "name",
-            "template_driver",
-        ];
-        fields.finish(foreign(&known), reader);
-        if external == Some(true) {
-            let name = name.unwrap_or_else(|| crate::reader::dashed(key));
-            let kind = if kind == "secrets" { "Secret" } else { "ConfigMap" };
-            let what =
-                format!("it is the entry {key:?} of the {kind} {name:?}, which must be there");
-            field.assumed(reader, &what);
-            return Some(Content::Entry(KeyRef { name, key: key.to_owned() }));
-        }
-        let text = match (&file, &content, &variable) {
-            (Some(file), _, _) => read_file(file, reader)?,
-            (None, Some(content), _) => content.text(reader)?,
-            (None, None, Some(variable)) => self.set_variable(variable, reader)?,
-            (None, None, None) => {
-                let message = format!("{key:?} says not where it comes from");
-                field
-                    .error(reader, "missing-field", message)
-                    .expecting("\"file\", \"content\", \"environment\" or \"external\"");
-                return None;
-            }
-        };
-        if kind == "configs" {
-            return Some(Content::Text(text));
-        }
-        let object = crate::reader::dashed(&format!("{app}-{key}"));
-        reader.other(json!({
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": object},
-            "stringData": {key: text},
-        }));
-        field.changed(reader, &format!("it is the Secret {object:?} beside the App"));
-        Some(Content::Entry(KeyRef { name: object, key: key.to_owned() }))
-    }
-
-    /// The value of a variable that must be set.
-    fn set_variable(&self, field: &Field<'_>, reader: &mut Reader<'_>) -> Option<String> {
-        let name = field.str(reader)?;
-        let value = self.variables.get(name).cloned();
-        if value.is_none() {
-            field
-                .error(reader, "variable-required", format!("the variable {name} is not set"))
-                .expecting(format!("a line {name}=… in .env"));
-        }
-        value
     }
 
     /// The mounts of one service.
@@ -396,7 +308,16 @@ impl<'a> Shared<'a> {
         };
         let mut file = File { path, ..File::default() };
         match content.clone()? {
-            Content::Text(text) => file.content = Some(text),
+            Content::Text(text) => match self.content_bytes_left.checked_sub(text.len()) {
+                Some(left) => {
+                    self.content_bytes_left = left;
+                    file.content = Some(text);
+                }
+                None => {
+                    field.error(reader, "too-large", "the files of the services are too large");
+                    return None;
+                }
+            },
             Content::Entry(entry) if kind == "secrets" => file.secret = Some(entry),
             Content::Entry(entry) => file.config = Some(entry),
         }
@@ -431,23 +352,6 @@ fn bind<'s>(
             field.dropped(reader, "the folder lies beside the compose file, not on the nodes");
             beyond.minor(field, "the folder is empty");
             container.volumes.push(volume);
-        }
-    }
-}
-
-fn read_file(file: &Field<'_>, reader: &mut Reader<'_>) -> Option<String> {
-    let path = file.str(reader)?;
-    match reader.file(path) {
-        Some(text) if text.len() > CONTENT_BYTES_MAX => {
-            let message = format!("the file {path:?} is {} bytes long", text.len());
-            file.error(reader, "too-long", message).expecting("1 MiB at most");
-            None
-        }
-        Some(text) => Some(text),
-        None => {
-            let message = format!("the file {path:?} cannot be read");
-            file.error(reader, "file-missing", message).expecting("the file beside this one");
-            None
         }
     }
 }

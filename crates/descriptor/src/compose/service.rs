@@ -6,10 +6,11 @@ use tombolo_model::{Duration, suggest};
 use tombolo_yaml::Value;
 
 use crate::beyond::{Beyond, Keep, foreign};
+use crate::compose::keys::{TAKEN, UNSAID};
 use crate::compose::mounts::Shared;
 use crate::compose::{deploy, extensions, interpolate, ports, words};
 use crate::fields::{Field, Fields};
-use crate::kubernetes::pod::{Matters, Unsaid, unsaid};
+use crate::kubernetes::pod::unsaid;
 use crate::reader::Reader;
 
 /// A service, still without the connections that need to know the others.
@@ -58,106 +59,6 @@ impl Call<'_> {
         }
     }
 }
-
-/// What a container cannot say.
-pub(super) const UNSAID: &[Unsaid] = &[
-    ("annotations", Matters::Little, "annotations are for other tools"),
-    ("attach", Matters::Little, "logs are read with \"tombolo logs\""),
-    ("blkio_config", Matters::Little, "disks are shared by their engine"),
-    ("cap_add", Matters::Much, "a container cannot ask for single capabilities"),
-    ("cap_drop", Matters::Little, "hardening is the engine's"),
-    ("cgroup", Matters::Little, "control groups are the engine's"),
-    ("cgroup_parent", Matters::Little, "control groups are the engine's"),
-    ("container_name", Matters::Little, "a container is named after its Assignment"),
-    ("cpu_count", Matters::Little, "needs.cpu is what counts"),
-    ("cpu_percent", Matters::Little, "needs.cpu is what counts"),
-    ("cpu_period", Matters::Little, "needs.cpu is what counts"),
-    ("cpu_quota", Matters::Little, "needs.cpu is what counts"),
-    ("cpu_rt_period", Matters::Little, "needs.cpu is what counts"),
-    ("cpu_rt_runtime", Matters::Little, "needs.cpu is what counts"),
-    ("cpu_shares", Matters::Little, "needs.cpu is what counts"),
-    ("cpuset", Matters::Little, "cores are the engine's to give"),
-    ("credential_spec", Matters::Much, "a container has no account of a domain"),
-    ("develop", Matters::Little, "it is for developing, not for running"),
-    ("device_cgroup_rules", Matters::Much, "a container has no devices of the host"),
-    ("devices", Matters::Much, "a container has no devices of the host"),
-    ("dns", Matters::Much, "a container cannot choose its name servers"),
-    ("dns_opt", Matters::Much, "a container cannot choose its name servers"),
-    ("dns_search", Matters::Much, "a container cannot choose its name servers"),
-    ("domainname", Matters::Little, "a container is called by its component's name"),
-    ("driver_opts", Matters::Little, "the engine has its own options"),
-    ("external_links", Matters::Much, "a container outside of the file is no component"),
-    ("extra_hosts", Matters::Much, "a container has no host aliases"),
-    ("group_add", Matters::Much, "a container has one user and one group"),
-    ("hostname", Matters::Little, "a container is called by its component's name"),
-    ("init", Matters::Little, "the engine looks after child processes"),
-    ("ipc", Matters::Much, "a container cannot share inter-process communication"),
-    ("isolation", Matters::Little, "isolation is the engine's"),
-    ("label_file", Matters::Little, "labels are for other tools"),
-    ("labels", Matters::Little, "labels are for other tools"),
-    ("logging", Matters::Little, "logs are read with \"tombolo logs\""),
-    ("mac_address", Matters::Much, "a container cannot choose its hardware address"),
-    ("mem_swappiness", Matters::Little, "swapping is the engine's"),
-    ("memswap_limit", Matters::Little, "swapping is the engine's"),
-    ("models", Matters::Much, "a container has no models"),
-    ("network_mode", Matters::Much, "a container has the network of its site"),
-    ("oom_kill_disable", Matters::Little, "memory is the engine's to guard"),
-    ("oom_score_adj", Matters::Little, "memory is the engine's to guard"),
-    ("pid", Matters::Much, "a container cannot see other processes"),
-    ("pids_limit", Matters::Little, "processes are not counted"),
-    ("post_start", Matters::Much, "a container has no hooks at its start and stop"),
-    ("pre_stop", Matters::Much, "a container has no hooks at its start and stop"),
-    ("provider", Matters::Much, "a component is a container, nothing that a plug-in provides"),
-    ("pull_policy", Matters::Little, "an image is pulled when it is missing"),
-    ("pull_refresh_after", Matters::Little, "an image is pulled when it is missing"),
-    ("read_only", Matters::Little, "hardening is the engine's"),
-    ("runtime", Matters::Much, "a container cannot choose its runtime"),
-    ("security_opt", Matters::Much, "hardening is the engine's"),
-    ("shm_size", Matters::Much, "a container cannot choose the size of its shared memory"),
-    ("stdin_open", Matters::Much, "a container has no standard input"),
-    ("stop_signal", Matters::Much, "a container is stopped by SIGTERM"),
-    ("storage_opt", Matters::Little, "storage is the engine's"),
-    ("sysctls", Matters::Much, "a container cannot set kernel parameters"),
-    ("tty", Matters::Much, "a container has no terminal"),
-    ("ulimits", Matters::Much, "a container cannot set limits of the kernel"),
-    ("use_api_socket", Matters::Much, "a container cannot reach its engine"),
-    ("userns_mode", Matters::Much, "user namespaces are the engine's"),
-    ("uts", Matters::Much, "a container cannot take the host's name"),
-    ("volumes_from", Matters::Much, "volumes are named, not taken from others"),
-];
-
-pub(super) const TAKEN: &[&str] = &[
-    "build",
-    "command",
-    "configs",
-    "cpus",
-    "depends_on",
-    "deploy",
-    "entrypoint",
-    "env_file",
-    "environment",
-    "expose",
-    "extends",
-    "gpus",
-    "healthcheck",
-    "image",
-    "links",
-    "mem_limit",
-    "mem_reservation",
-    "networks",
-    "platform",
-    "ports",
-    "privileged",
-    "profiles",
-    "restart",
-    "scale",
-    "secrets",
-    "stop_grace_period",
-    "tmpfs",
-    "user",
-    "volumes",
-    "working_dir",
-];
 
 impl<'a> Service<'a> {
     /// Nothing for a service that does not run by default, or cannot.

@@ -21,6 +21,9 @@ use crate::kubernetes::{LABEL_PART_OF, service::ingress_backends};
 use crate::mentions::{self, Host};
 use crate::reader::Reader;
 
+/// As many as an App may have components; each is held against all Services.
+const WORKLOADS_MAX: usize = 512;
+
 /// What the cluster wrote into an object; whoever applies it leaves it out.
 const WRITTEN_BY_CLUSTER: &[&str] = &[
     "creationTimestamp",
@@ -39,8 +42,9 @@ pub(crate) struct File<'a> {
     workloads: Vec<Field<'a>>,
     services: Vec<Service<'a>>,
     ingresses: Vec<Field<'a>>,
-    configs: Vec<(String, Field<'a>)>,
-    claims: Vec<(String, Field<'a>)>,
+    /// ConfigMaps and claims by name.
+    configs: BTreeMap<String, Field<'a>>,
+    claims: BTreeMap<String, Field<'a>>,
     /// Any other kind.
     rest: Vec<(String, Field<'a>)>,
     objects: Objects,
@@ -77,7 +81,7 @@ impl<'a> File<'a> {
                 );
                 self.objects.configs.insert(name.clone(), entries.unwrap_or_default());
                 reader.other(cleaned(root.node));
-                self.configs.push((name, root));
+                self.configs.insert(name, root);
             }
             "Secret" => {
                 let mut keys = BTreeSet::new();
@@ -97,7 +101,7 @@ impl<'a> File<'a> {
             "PersistentVolumeClaim" => {
                 if let Some((name, size)) = workload::read_claim(&root, reader) {
                     self.objects.claims.insert(name.clone(), size);
-                    self.claims.push((name, root));
+                    self.claims.insert(name, root);
                 }
             }
             "Namespace" => root.head().dropped(reader, "the App says in which namespace it lives"),
@@ -133,6 +137,15 @@ impl<'a> File<'a> {
         documents: &[Node],
         reader: &mut Reader<'_>,
     ) -> Option<App> {
+        if self.workloads.len() > WORKLOADS_MAX
+            && let Some(first) = documents.first()
+        {
+            let message = format!("there are {} workloads", self.workloads.len());
+            Field::document(first)
+                .error(reader, "too-many", message)
+                .expecting(format!("{WORKLOADS_MAX} at most, so many components has an App"));
+            return None;
+        }
         let mut workloads = Vec::new();
         for root in &self.workloads {
             workloads.extend(workload::workload(root, &self.objects, reader));
@@ -246,10 +259,16 @@ impl<'a> File<'a> {
             let expose = Expose { port, protocol, name: None, public: true, published };
             push_expose(&mut component.expose, expose);
         }
-        let own_text = workload.root.node;
-        let belongs = |(name, _): &&(String, Field<'a>)| names_object(own_text, name);
-        for (_, object) in self.configs.iter().chain(&self.claims).filter(belongs) {
-            manifests.push(cleaned(object.node));
+        let named = named_objects(workload.root.node);
+        for objects in [&self.configs, &self.claims] {
+            for object in named.iter().filter_map(|name| objects.get(*name)) {
+                let span = object.node.span;
+                if !self.objects.may_copy(span.range().len()) {
+                    object.error(reader, "too-large", "too many workloads name this object");
+                    break;
+                }
+                manifests.push(cleaned(object.node));
+            }
         }
         component.connects = mentions::connections(&workload.pod.texts, hosts, &component.name);
         for connection in &component.connects {
@@ -345,20 +364,22 @@ fn affinity(
     (affinity != Affinity::default()).then_some(affinity)
 }
 
-/// Whether an object speaks of another by its name, anywhere where one does.
-fn names_object(node: &Node, wanted: &str) -> bool {
+/// The names of other objects that an object speaks of, wherever one does.
+fn named_objects(node: &Node) -> BTreeSet<&str> {
+    let mut names = BTreeSet::new();
     let mut waiting = vec![node];
     while let Some(node) = waiting.pop() {
         for (key, value) in node.as_map().into_iter().flatten() {
+            // Beside an image it is the name of the container itself.
             let names_one = matches!(key.text.as_str(), "claimName" | "name");
-            if names_one && value.as_str() == Some(wanted) && node.get("image").is_none() {
-                return true;
+            if names_one && node.get("image").is_none() {
+                names.extend(value.as_str());
             }
             waiting.push(value);
         }
         waiting.extend(node.as_list().into_iter().flatten());
     }
-    false
+    names
 }
 
 fn app_name(workloads: &[Workload<'_>], reader: &mut Reader<'_>) -> String {

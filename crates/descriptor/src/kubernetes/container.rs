@@ -12,7 +12,7 @@ use crate::beyond::{Beyond, foreign};
 use crate::fields::{Field, Fields};
 use crate::kubernetes::pod::{Matters, Objects, Pod, Unsaid, unsaid};
 use crate::kubernetes::volumes::Volumes;
-use crate::kubernetes::{expand, probes};
+use crate::kubernetes::{expand, probes, security};
 use crate::reader::Reader;
 
 /// A port of a container.
@@ -109,7 +109,7 @@ pub(super) fn read<'a>(
     container.workdir = fields.take("workingDir").and_then(|path| path.text(reader));
     container.user = context.user.map(str::to_owned);
     if let Some(security) = fields.take("securityContext") {
-        read_security(&security, &mut container, beyond, reader);
+        security::read(&security, &mut container, beyond, reader);
     }
     let health = probes::read(&mut fields, &pod.ports, beyond, reader);
     pod.health = pod.health.take().or(health);
@@ -215,6 +215,9 @@ fn read_source<'a>(
     if let Some(config) = fields.take("configMapRef") {
         let name = read_name(&config, beyond, reader);
         match name.as_ref().and_then(|name| objects.configs.get(name)) {
+            Some(entries) if !objects.may_copy(entries.values().map(String::len).sum()) => {
+                source.error(reader, "too-large", "the ConfigMaps are copied too often");
+            }
             Some(entries) => {
                 let named =
                     entries.iter().map(|(key, value)| (format!("{prefix}{key}"), value.clone()));
@@ -353,93 +356,6 @@ fn read_amount<'a>(
             }
         }
         _ => beyond.placing(amount, "there is no such resource", reader),
-    }
-}
-
-const SECURITY: &[Unsaid] = &[
-    ("allowPrivilegeEscalation", Matters::Little, "hardening is the engine's"),
-    ("appArmorProfile", Matters::Little, "hardening is the engine's"),
-    ("procMount", Matters::Little, "hardening is the engine's"),
-    ("readOnlyRootFilesystem", Matters::Little, "hardening is the engine's"),
-    ("runAsNonRoot", Matters::Little, "hardening is the engine's"),
-    ("seLinuxOptions", Matters::Little, "hardening is the engine's"),
-    ("seccompProfile", Matters::Little, "hardening is the engine's"),
-    ("windowsOptions", Matters::Little, "nodes run Linux"),
-];
-
-const POD_SECURITY: &[Unsaid] = &[
-    ("appArmorProfile", Matters::Little, "hardening is the engine's"),
-    ("fsGroup", Matters::Much, "a container cannot choose the group of its volumes"),
-    ("fsGroupChangePolicy", Matters::Little, "volumes keep their group"),
-    ("runAsNonRoot", Matters::Little, "hardening is the engine's"),
-    ("seLinuxChangePolicy", Matters::Little, "hardening is the engine's"),
-    ("seLinuxOptions", Matters::Little, "hardening is the engine's"),
-    ("seccompProfile", Matters::Little, "hardening is the engine's"),
-    ("supplementalGroups", Matters::Much, "a container has one user and one group"),
-    ("supplementalGroupsPolicy", Matters::Little, "a container has one user and one group"),
-    ("sysctls", Matters::Much, "a container cannot set kernel parameters"),
-    ("windowsOptions", Matters::Little, "nodes run Linux"),
-];
-
-fn read_security<'a>(
-    field: &Field<'a>,
-    container: &mut Container,
-    beyond: &mut Beyond<'a>,
-    reader: &mut Reader<'_>,
-) {
-    let Some(mut fields) = field.fields(reader) else { return };
-    if let Some(user) = read_user(&mut fields, container.user.as_deref(), reader) {
-        container.user = Some(user);
-    }
-    if let Some(privileged) = fields.take("privileged") {
-        container.privileged = privileged.boolean(reader).unwrap_or(false);
-    }
-    if let Some(capabilities) = fields.take("capabilities") {
-        match capabilities.node.get("add") {
-            Some(_) => {
-                beyond.major(&capabilities, "a container cannot ask for single capabilities")
-            }
-            None => beyond.minor(&capabilities, "hardening is the engine's"),
-        }
-    }
-    unsaid(&mut fields, SECURITY, beyond, reader);
-    let known = ["capabilities", "privileged", "runAsGroup", "runAsUser"];
-    let rest = SECURITY.iter().map(|(key, _, _)| *key);
-    fields.finish(foreign(&known.into_iter().chain(rest).collect::<Vec<_>>()), reader);
-}
-
-/// The user of a whole pod, from its security context.
-pub(super) fn pod_user<'a>(
-    field: &Field<'a>,
-    beyond: &mut Beyond<'a>,
-    reader: &mut Reader<'_>,
-) -> Option<String> {
-    let mut fields = field.fields(reader)?;
-    let user = read_user(&mut fields, None, reader);
-    unsaid(&mut fields, POD_SECURITY, beyond, reader);
-    let rest = POD_SECURITY.iter().map(|(key, _, _)| *key);
-    let known: Vec<&str> = ["runAsGroup", "runAsUser"].into_iter().chain(rest).collect();
-    fields.finish(foreign(&known), reader);
-    user
-}
-
-fn read_user(fields: &mut Fields, before: Option<&str>, reader: &mut Reader<'_>) -> Option<String> {
-    let range = 0..=i64::from(u32::MAX);
-    let user = fields.take("runAsUser").and_then(|user| user.integer(reader, range.clone()));
-    let group = fields.take("runAsGroup").and_then(|group| group.integer(reader, range));
-    let (user_before, group_before) = match before.map(|before| before.split_once(':')) {
-        Some(Some((user, group))) => (Some(user.to_owned()), Some(group.to_owned())),
-        Some(None) => (before.map(str::to_owned), None),
-        None => (None, None),
-    };
-    let user = user.map(|user| user.to_string()).or(user_before);
-    let group = group.map(|group| group.to_string()).or(group_before);
-    match (user, group) {
-        (Some(user), Some(group)) => Some(format!("{user}:{group}")),
-        (Some(user), None) => Some(user),
-        // A group alone: the engines want a user before it.
-        (None, Some(group)) => Some(format!("0:{group}")),
-        (None, None) => None,
     }
 }
 

@@ -13,6 +13,7 @@ mod expand;
 pub(crate) mod pod;
 mod probes;
 pub(crate) mod scheduling;
+mod security;
 pub(crate) mod service;
 mod volumes;
 pub(crate) mod workload;

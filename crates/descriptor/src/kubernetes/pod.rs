@@ -5,6 +5,7 @@
 //! Every key of a PodSpec has a row: taken here, or in [`UNSAID`] with the reason why a container
 //! does without it or cannot be had without it.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tombolo_model::component::{Health, Spread};
@@ -17,6 +18,7 @@ use crate::beyond::{Beyond, Keep, foreign};
 use crate::fields::{Field, Fields};
 use crate::kubernetes::container::{self, PodPort};
 use crate::kubernetes::scheduling::{self, Selector};
+use crate::kubernetes::security;
 use crate::kubernetes::volumes::Volumes;
 use crate::reader::Reader;
 
@@ -50,6 +52,19 @@ pub(crate) struct Objects {
     pub(crate) secrets: BTreeMap<String, BTreeSet<String>>,
     /// The size of each PersistentVolumeClaim, as far as it is given.
     pub(crate) claims: BTreeMap<String, Option<Bytes>>,
+    /// How many bytes were copied out of the ConfigMaps, see [`Objects::may_copy`].
+    copied: Cell<usize>,
+}
+
+/// One ConfigMap can be named many times; this bounds what becomes of it.
+const COPIED_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+impl Objects {
+    /// Counts a copy, and answers whether it is still one of few enough.
+    pub(crate) fn may_copy(&self, bytes: usize) -> bool {
+        self.copied.set(self.copied.get().saturating_add(bytes));
+        self.copied.get() <= COPIED_BYTES_MAX
+    }
 }
 
 /// How much a key that a container cannot say matters.
@@ -123,7 +138,7 @@ pub(crate) fn pod_with_claims<'a>(
     let volumes = Volumes::read(fields.take("volumes"), claims, objects, reader);
     let user = fields
         .take("securityContext")
-        .and_then(|context| container::pod_user(&context, &mut beyond, reader));
+        .and_then(|context| security::pod_user(&context, &mut beyond, reader));
     if let Some(grace) = fields.take("terminationGracePeriodSeconds") {
         pod.stop_grace = grace.integer(reader, 0..=i64::from(u32::MAX)).map(seconds);
     }

@@ -202,3 +202,16 @@ fn a_service_with_a_profile_does_not_run() {
     let reading = clean(&example("compose.yaml"), &NoFiles);
     assert!(reading.notes.iter().any(|note| note.path == "services.debug"));
 }
+
+#[test]
+fn a_small_file_does_not_become_a_large_app() {
+    let entries: String = (0..4000).map(|index| format!("X{index}: y, ")).collect();
+    let services: String =
+        (0..400).map(|index| format!("  s{index}: {{extends: base}}\n")).collect();
+    let text = format!(
+        "name: x\nservices:\n  base: {{image: \"i:1\", environment: {{{entries}}}}}\n{services}"
+    );
+    let source = tombolo_descriptor::Source { name: "large.yaml", text: &text };
+    let reading = tombolo_descriptor::read(source, None, &NoFiles);
+    assert!(reading.diagnostics.iter().any(|one| one.code == "too-large"));
+}
