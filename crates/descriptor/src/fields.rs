@@ -33,8 +33,6 @@ pub(crate) struct Field<'a> {
 /// What happens to the keys that nobody took.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Rest<'r> {
-    /// Errors; the keys that are known are named for a "did you mean".
-    Unknown(&'r [&'r str]),
     /// Notes, all with this reason.
     Dropped(&'r str),
     /// For the formats of others. `known`: keys that are taken somewhere, for a "did you mean".
@@ -44,15 +42,6 @@ pub(crate) enum Rest<'r> {
 }
 
 impl<'a> Fields<'a> {
-    /// Takes a mapping apart; an error and nothing if it is none.
-    pub(crate) fn of(
-        node: &'a Node,
-        path: Path<'a>,
-        reader: &mut Reader<'_>,
-    ) -> Option<Fields<'a>> {
-        Field { node, path, key_span: node.span }.fields(reader)
-    }
-
     /// The value of a key, if it is there and not null.
     pub(crate) fn take(&mut self, key: &str) -> Option<Field<'a>> {
         self.take_even_null(key).filter(|field| !field.node.is_null())
@@ -123,10 +112,6 @@ impl<'a> Fields<'a> {
         self.span
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
     /// Tells about every key that nobody took.
     pub(crate) fn finish(mut self, rest: Rest<'_>, reader: &mut Reader<'_>) {
         for (key, field) in self.take_rest() {
@@ -135,9 +120,6 @@ impl<'a> Fields<'a> {
                 continue;
             }
             match rest {
-                Rest::Unknown(known) => {
-                    field.unknown(key, known.iter().copied(), reader);
-                }
                 Rest::Dropped(why) => field.dropped(reader, why),
                 Rest::Foreign { known, dropped } => {
                     if let Some((_, why)) = dropped.iter().find(|(name, _)| *name == key.text) {

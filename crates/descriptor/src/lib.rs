@@ -7,8 +7,6 @@
 //! is told, so that nothing gets lost in silence. Start with [`read`] and `fields.rs`; to add a
 //! format see `docs/how-to/add-a-format.md`.
 
-#![allow(dead_code, reason = "the readers that call all of this are still being written")]
-
 mod beyond;
 mod ceaml;
 mod charity;
@@ -125,7 +123,7 @@ pub(crate) const FORMATS: &[FormatRow] = &[
 /// Reads a text, in the given format or in the one that it is recognised as.
 pub fn read(source: Source<'_>, format: Option<Format>, files: &dyn Files) -> Reading {
     let (documents, problems) = tombolo_yaml::documents(source.text, &Limits::default());
-    let mut reader = Reader::new(source.text, files);
+    let mut reader = Reader::new(files);
     let is_broken = problems.iter().any(|problem| problem.severity == Severity::Error);
     for problem in problems {
         reader.diagnose(problem.into());

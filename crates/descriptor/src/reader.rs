@@ -15,8 +15,6 @@ const DIAGNOSTICS_MAX: usize = 100;
 const NOTES_MAX: usize = 10_000;
 
 pub(crate) struct Reader<'a> {
-    /// The text, for mends that need to see what was written.
-    pub(crate) text: &'a str,
     files: &'a dyn Files,
     notes: Vec<Note>,
     notes_left_out: usize,
@@ -31,9 +29,8 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(text: &'a str, files: &'a dyn Files) -> Reader<'a> {
+    pub(crate) fn new(files: &'a dyn Files) -> Reader<'a> {
         Reader {
-            text,
             files,
             notes: Vec::new(),
             notes_left_out: 0,
