@@ -8,6 +8,7 @@ use tombolo_apiserver::request::{Query, parse_path};
 use tombolo_apiserver::schema::Schema;
 use tombolo_apiserver::selector::{FieldSelector, LabelSelector};
 use tombolo_apiserver::{accept, apply, crd, decode, jsonpath, patch, protobuf};
+use tombolo_descriptor::{Colour, Format, NoFiles, Source};
 use tombolo_identity::Token;
 use tombolo_model::quantity::{Arch, BitRate, Bytes, Cpu, Duration};
 
@@ -46,6 +47,70 @@ pub const PARSERS: &[Parser] = &[
                 let _ = crd::kinds(&decoded.value);
             }
         },
+    },
+    Parser {
+        name: "descriptor-ceaml",
+        seeds: &[
+            "tosca_definitions_version: tosca_simple_yaml_1_2\ntopology_template:\n  node_templates:\n    f: {type: Platform, properties: {application: a, deployment_phase: [{name: deploy, order: 1, components: [{component: c, type: container}]}]}}\n    c:\n      type: Component\n      properties: {name: c, application: a, deployment_unit: Container, external_ip: true, ports: [80], registry: [{r: {properties: {image: i}}}]}\n      requirements: [{host: e}]\n    e: {type: tosca.nodes.Compute.EdgeNode, capabilities: {host: {properties: {num_cpus: 1, mem_size: 1 GB}}}}\n",
+        ],
+        read: |data| descriptor(Format::Ceaml, data),
+    },
+    Parser {
+        name: "descriptor-charity-orchestration",
+        seeds: &[
+            "apiVersion: charity-project.eu/v1\nkind: LowLevelOrchestration\nmetadata: {name: a}\nspec:\n  clusters: [{name: c, uid: u}]\n  links: [[c, c]]\n  apps:\n  - name: b\n    owner: o\n    cluster: c\n    components: [{name: d, image: e, expose: [{is-public: true, containerPort: 80, clusterPort: 81}], env: {is-secret: false, variables: [{name: A, value: b}]}}]\n",
+        ],
+        read: |data| descriptor(Format::CharityOrchestration, data),
+    },
+    Parser {
+        name: "descriptor-charity-tosca",
+        seeds: &[
+            "tosca_definitions_version: tosca_simple_yaml_1_3\nmetadata: {template_name: t}\ntopology_template:\n  inputs: {i: {type: string, default: x}}\n  node_templates:\n    a:\n      type: Charity.Component\n      properties: {name: a, deployment_unit: K8S_POD, placement_hint: EDGE, image: b, environment: {K: {get_input: i}}}\n      requirements: [{host: n}]\n    n: {type: Charity.Node, node_filter: {capabilities: [{host: {properties: [{num_cpus: {greater_or_equal: 2}}, {mem_size: {equal: 4 GB}}]}}]}}\n    p: {type: Charity.ConnectionPoint, properties: {name: p, port: 80, protocol: TCP}, requirements: [{binding: a}, {link: l}]}\n    l: {type: Charity.VirtualLink, properties: {network: {bandwidth: 5 Mbps, latency: 10 ms}}}\n",
+        ],
+        read: |data| descriptor(Format::CharityTosca, data),
+    },
+    Parser {
+        name: "descriptor-codeco",
+        seeds: &[
+            "apiVersion: codeco.he-codeco.eu/v1alpha1\nkind: CodecoApp\nmetadata: {name: a}\nspec:\n  appName: a\n  qosClass: Gold\n  securityClass: Good\n  appEnergyLimit: \"20\"\n  codecoapp-msspec:\n  - serviceName: s\n    podspec: {containers: [{name: c, image: d}]}\n    serviceChannels: [{channelName: x, otherService: {serviceName: s, port: 80}, serviceClass: ASSURED, advancedChannelSettings: {minBandwidth: \"5M\", maxDelay: \"10m\"}}]\n",
+        ],
+        read: |data| descriptor(Format::Codeco, data),
+    },
+    Parser {
+        name: "descriptor-compose",
+        seeds: &[
+            "name: a\nservices:\n  b:\n    image: c\n    ports: [\"80:8080\", {target: 1, published: \"2\"}]\n    environment: [A=b]\n    depends_on: {d: {condition: service_started}}\n    volumes: [\"v:/x:ro\"]\n    healthcheck: {test: [CMD, x], interval: 5s}\n    deploy: {replicas: 2, resources: {limits: {cpus: '0.5', memory: 50M}}}\n  d: {image: e}\nvolumes: {v: {}}\n",
+        ],
+        read: |data| descriptor(Format::Compose, data),
+    },
+    Parser {
+        name: "descriptor-edgenet",
+        seeds: &[
+            "apiVersion: apps.edgenet.io/v1alpha1\nkind: SelectiveDeployment\nmetadata: {name: a}\nspec:\n  workloads: {deployment: [{apiVersion: apps/v1, kind: Deployment, metadata: {name: b}, spec: {selector: {matchLabels: {x: y}}, template: {metadata: {labels: {x: y}}, spec: {containers: [{name: c, image: d}]}}}}]}\n  selector: [{name: Country, operator: In, value: [FR], quantity: 2}]\n",
+        ],
+        read: |data| descriptor(Format::EdgeNet, data),
+    },
+    Parser {
+        name: "descriptor-icos",
+        seeds: &[
+            "name: a\ncomponents:\n- name: b\n  type: multiple\n  manifests: [{name: m}, {name: n}]\n  requirements: {cpu: 0.5, memory: 200Mb, nodelabel: {key: k, values: [x, y]}, devices: d/e}\n  policies: [{security: high}]\n  communication: [{incoming: s}, {outgoing: m}]\npolicies:\n- {type: scheduler, energy: 0.3, apply-to: b}\n- {type: custom, spec: {expr: up, violatedIf: '< 1'}, properties: {interval: 5}}\nmanifests:\n- {name: m, manifest: {apiVersion: v1, kind: Service, metadata: {name: m}, spec: {ports: [{port: 80}]}}}\n- {name: n, manifest: {services: {x: {image: y, mem_limit: 1g}}}}\n",
+            "name: a\ncomponents: [{name: b, manifests: [{name: p}]}]\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, image: d, resources: {requests: {cpu: 1}}}]}\n",
+        ],
+        read: |data| descriptor(Format::Icos, data),
+    },
+    Parser {
+        name: "descriptor-kubernetes",
+        seeds: &[
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec:\n  replicas: 2\n  selector: {matchLabels: {x: y}}\n  template:\n    metadata: {labels: {x: y}}\n    spec: {containers: [{name: c, image: d, env: [{name: B, value: b}], ports: [{containerPort: 80}], resources: {requests: {cpu: 100m}}}]}\n---\napiVersion: v1\nkind: Service\nmetadata: {name: b}\nspec: {selector: {x: y}, ports: [{port: 80, targetPort: 80}]}\n",
+        ],
+        read: |data| descriptor(Format::Kubernetes, data),
+    },
+    Parser {
+        name: "descriptor-native",
+        seeds: &[
+            "apiVersion: tombolo.dev/v1alpha1\nkind: App\nmetadata: {name: a}\nspec:\n  components:\n  - name: b\n    run: [{container: {image: c, ports: [80]}}]\n    needs: {cpu: 500m, memory: 1Gi, arch: [arm64]}\n    connects: [{to: b, latency: 5ms}]\n",
+        ],
+        read: |data| descriptor(Format::Native, data),
     },
     Parser {
         name: "field-selector",
@@ -175,6 +240,24 @@ pub const PARSERS: &[Parser] = &[
         },
     },
     Parser {
+        name: "yaml",
+        seeds: &[
+            "a: &x [1, 2.5]\nb: {<<: {c: *x}, d: !!str 5}\n---\n- |\n  text\n- -x: 'y'\n",
+            "a:\n\tb: 1\nc: d: e\n...\n%YAML 1.2\n---\n? [k]\n: \"v\"\n",
+        ],
+        read: |data| {
+            let text = text(data);
+            let limits = tombolo_yaml::Limits::default();
+            let (nodes, problems) = tombolo_yaml::documents(&text, &limits);
+            for node in nodes {
+                let _ = node.to_json();
+            }
+            for problem in problems {
+                assert!(text.get(problem.span.range()).is_some(), "a place within the text");
+            }
+        },
+    },
+    Parser {
         name: "yaml-body",
         seeds: &["a: &x [1, 2]\nb: *x\nc: {d: !!str 5}\n", "- 1\n- |\n  text\n"],
         read: |data| {
@@ -187,6 +270,32 @@ pub const PARSERS: &[Parser] = &[
 pub fn read(name: &str, data: &[u8]) {
     let parser = PARSERS.iter().find(|parser| parser.name == name);
     (parser.expect("a parser of the table").read)(data);
+}
+
+/// Reads a descriptor as a format and as whatever it is recognised as. What is told must be
+/// showable, and an App without errors must be valid.
+fn descriptor(format: Format, data: &[u8]) {
+    let text = text(data);
+    let source = Source { name: "input", text: &text };
+    for format in [Some(format), None] {
+        let reading = tombolo_descriptor::read(source, format, &NoFiles);
+        let _ = tombolo_descriptor::render(source, &reading.diagnostics, Colour::Always);
+        let _ = tombolo_descriptor::render_notes(source, &reading.notes, Colour::Never);
+        for diagnostic in &reading.diagnostics {
+            let mend = diagnostic.mend.as_ref().map(|mend| mend.span);
+            for span in [Some(diagnostic.span), mend].into_iter().flatten() {
+                assert!(text.get(span.range()).is_some(), "{diagnostic:?} is not in the text");
+            }
+        }
+        if reading.has_errors() {
+            continue;
+        }
+        for app in &reading.apps {
+            let app = serde_json::to_value(app).expect("an App is plain data");
+            let invalid = tombolo_model::validate::app(&app);
+            assert!(invalid.is_empty(), "read without errors, and yet {invalid:?}");
+        }
+    }
 }
 
 fn text(data: &[u8]) -> String {
