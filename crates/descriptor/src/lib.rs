@@ -16,6 +16,7 @@ mod compose;
 mod detect;
 mod diagnostic;
 mod edgenet;
+mod field;
 mod fields;
 pub mod foreign;
 mod format;
