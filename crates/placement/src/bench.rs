@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::problem::Problem;
 use crate::sample::{self, Size};
-use crate::select::{Limits, Outcome, Selection, select};
+use crate::select::{Dice, Limits, Outcome, Selection, select};
 
 /// One line of the report.
 #[derive(Clone, Debug, Serialize)]
@@ -79,19 +79,16 @@ pub const LARGE: Size =
 
 /// Up to 20 components on up to 200 nodes; every second one with network.
 pub fn small(seed: u64) -> Size {
-    let grow = |least: u64, most: u64, salt: u64| {
-        let stirred =
-            (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17 + 7 * (salt as u32));
-        usize::try_from(least + stirred % (most - least + 1)).unwrap_or(1)
-    };
+    let mut dice = Dice::new(seed);
+    let mut grow = |least: usize, most: usize| least + dice.below(most - least + 1);
     Size {
-        zones: grow(3, 20, 1),
-        nodes: grow(20, 200, 2),
+        zones: grow(3, 20),
+        nodes: grow(20, 200),
         parts: 1,
-        items: grow(3, 20, 3),
-        classes: grow(1, 8, 4),
+        items: grow(3, 20),
+        classes: grow(1, 8),
         network: seed.is_multiple_of(2),
-        load: grow(2, 60, 5) as u64,
+        load: grow(2, 60) as u64,
         seed,
     }
 }
@@ -135,6 +132,34 @@ pub fn quality(instances: usize, clock: &dyn Fn() -> Duration) -> Quality {
         seconds_mean: mean(&times),
         seconds_worst: worst(&times),
     }
+}
+
+/// The same small problems for another solver: hands over NAME.json, the model, and
+/// NAME.answer.json, what we found and in which time, as `scripts/bench-placement.py` reads them.
+pub fn models(instances: usize, clock: &dyn Fn() -> Duration, write: &mut dyn FnMut(&str, &str)) {
+    for seed in (0..).take(instances) {
+        let problem = sample::problem(&small(seed));
+        let (found, seconds) = timed(&problem, clock);
+        let answer = Answer {
+            feasible: found.parts[0] == Outcome::Placed,
+            objective: found.objective,
+            bound: found.bound,
+            optimal: found.optimal,
+            seconds,
+        };
+        write(&format!("{seed:04}.json"), &problem.to_json());
+        let answer = serde_json::to_string(&answer).expect("numbers become JSON");
+        write(&format!("{seed:04}.answer.json"), &answer);
+    }
+}
+
+#[derive(Serialize)]
+struct Answer {
+    feasible: bool,
+    objective: i64,
+    bound: i64,
+    optimal: bool,
+    seconds: f64,
 }
 
 fn timed(problem: &Problem, clock: &dyn Fn() -> Duration) -> (Selection, f64) {

@@ -10,10 +10,12 @@ mod improve;
 mod index;
 mod kernel;
 mod meter;
+mod order;
 mod state;
 
 use construct::Construct;
 use frame::Frame;
+use improve::Rounds;
 pub(crate) use meter::Dice;
 use meter::Meter;
 use state::State;
@@ -123,14 +125,22 @@ fn improve(
         return 0;
     }
     let mut dice = Dice::new(limits.seed);
+    let search = improve::by_neighbourhoods;
     if placed.len() <= EXACT_BLOCKS_MAX {
-        improve::by_neighbourhoods(state, placed, i64::MAX, 8, meter.mark(0.1), &mut dice, meter);
-        let bound = improve::exactly(state, placed, meter.mark(0.6), meter);
-        improve::by_neighbourhoods(state, placed, bound, 64, u64::MAX, &mut dice, meter);
-        return bound;
+        let short = Rounds { count: 8, gain_least: 1e-3 };
+        search(state, placed, i64::MAX, short, meter.mark(0.1), &mut dice, meter);
+        let bound = improve::exactly(state, placed, meter.mark(0.2), meter);
+        let long = Rounds { count: 150, gain_least: 0.0 };
+        search(state, placed, bound, long, meter.mark(0.5), &mut dice, meter);
+        if state.objective == bound || meter.over() {
+            return bound;
+        }
+        let again = improve::exactly(state, placed, meter.mark(0.5), meter);
+        return bound.min(again);
     }
     let bound = bound::of(state, placed, meter);
-    improve::by_neighbourhoods(state, placed, bound, 64, u64::MAX, &mut dice, meter);
+    let rounds = Rounds { count: 64, gain_least: 5e-4 };
+    search(state, placed, bound, rounds, u64::MAX, &mut dice, meter);
     bound
 }
 

@@ -11,8 +11,8 @@ use super::kernel::{Kernel, Width, float};
 use super::meter::Meter;
 use super::state::State;
 
-const WIDTH: Width = Width { places: 1, zones: 48 };
-const ROUNDS: usize = 6;
+const WIDTH: Width = Width { places: 1, zones: 32 };
+const ROUNDS: usize = 4;
 const PRICE_ROUNDS: usize = 60;
 
 /// No choice for the blocks that are placed has a greater objective.
@@ -214,7 +214,7 @@ impl<'s, 'f> Market<'s, 'f> {
             }
             let first = node * frame.dims;
             let capacity = &frame.capacity[first..first + frame.dims];
-            let left = &self.state.left(super::frame::narrow(node));
+            let left = &self.state.left(super::order::narrow(node));
             let used = |dim: usize| match capacity[dim] {
                 0 => 0.0,
                 #[expect(clippy::cast_precision_loss, reason = "a share, for a price")]

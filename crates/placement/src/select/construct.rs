@@ -14,7 +14,7 @@ use super::{EXACT_BLOCKS_MAX, Outcome};
 const CHUNK: usize = 24;
 /// Work for one block of a chunk, on average.
 const WORK_PER_BLOCK: u64 = 2_000;
-const NARROW: Width = Width { places: 3, zones: 32 };
+const NARROW: Width = Width { places: 3, zones: 24 };
 const FULL: Width = Width { places: usize::MAX, zones: usize::MAX };
 /// Others that may be asked to move when a part finds no room.
 const ASKED_MAX: usize = 12;

@@ -115,10 +115,11 @@ impl Dual {
             let mut worth = vec![0.0; domain.places.len()];
             for span in &domain.spans {
                 let mut top = span.more;
-                for place in span.start..span.end {
-                    worth[place] = float(domain.places[place].value - span.cost);
-                    top = top.max(worth[place]);
-                    size += worth[place].abs();
+                let here = span.start..span.end;
+                for (worth, place) in worth[here.clone()].iter_mut().zip(&domain.places[here]) {
+                    *worth = float(place.value - span.cost);
+                    top = top.max(*worth);
+                    size += worth.abs();
                 }
                 dual.top.push(top);
             }
@@ -255,13 +256,16 @@ struct Prices {
     price: Vec<f64>,
     /// Block and place of everything on a node.
     wanted: Vec<Vec<(u32, u32)>>,
-    /// Groups of blocks that must not share a node.
-    groups: Vec<u32>,
-    /// The share of what is left of a node that a block takes, `[block][dimension]`, by the node's
-    /// own numbers.
+    /// What is left of each node, `[node * dims + dimension]`.
     left: Vec<f64>,
+    /// What each block needs.
     demand: Vec<Vec<f64>>,
+    resources: usize,
 }
+
+/// Of blocks that need more than a half of a node, one fits; of those that need more than a third,
+/// two do. Seen as resources of their own, these give better bounds than shares can.
+const CROWDS: [f64; 2] = [1.0, 2.0];
 
 impl Prices {
     fn new(kernel: &Kernel, state: &State<'_>) -> Prices {
@@ -283,15 +287,29 @@ impl Prices {
         groups.retain(|group| frame.apart[*group as usize].scope == Scope::Node);
         groups.sort_unstable();
         groups.dedup();
-        let dims = frame.dims + groups.len();
+        let dims = frame.dims * (1 + CROWDS.len()) + groups.len();
         let mut left = Vec::with_capacity(nodes.len() * dims);
         for node in &nodes {
             left.extend(state.left(*node).iter().map(|left| amount(*left)));
             left.extend(groups.iter().map(|_| 1.0));
+            left.extend(CROWDS.iter().flat_map(|most| vec![*most; frame.dims]));
         }
         let demand = blocks().map(|block| demand_of(frame, block, &groups)).collect();
         let price = vec![0.0; nodes.len() * dims];
-        Prices { nodes, dims, price, wanted, groups, left, demand }
+        Prices { nodes, dims, price, wanted, left, demand, resources: frame.dims }
+    }
+
+    /// What a block needs of a dimension of a node, in the units of `left`.
+    fn need(&self, block: usize, node: usize, dim: usize) -> f64 {
+        let demand = &self.demand[block];
+        if dim < demand.len() {
+            return demand[dim];
+        }
+        let resource = (dim - demand.len()) % self.resources;
+        let most = CROWDS[(dim - demand.len()) / self.resources];
+        let left = self.left[node * self.dims + resource];
+        // Beyond any doubt that rounding could raise.
+        if demand[resource] * (most + 1.0) > left * (1.0 + 1e-9) { 1.0 } else { 0.0 }
     }
 
     /// Raises the prices of what is wanted too much and lowers those of what is not. Returns
@@ -310,8 +328,8 @@ impl Prices {
             let node = domain.places[place].node;
             let Ok(local) = self.nodes.binary_search(&node) else { continue };
             let load = &mut load[local * self.dims..][..self.dims];
-            for (load, demand) in load.iter_mut().zip(&self.demand[b]) {
-                *load += demand;
+            for (dim, load) in load.iter_mut().enumerate() {
+                *load += self.need(b, local, dim);
             }
         }
         let mut slope = vec![0.0; self.price.len()];
@@ -351,12 +369,12 @@ impl Prices {
             let domain = &kernel.domains[b];
             let at = domain.spans.partition_point(|span| span.end <= p);
             let span = &domain.spans[at];
-            let priced = self.price[here.clone()].iter().zip(&self.left[here.clone()]);
-            let fee: f64 = priced
-                .zip(&self.demand[b])
-                .filter(|((price, _), _)| **price > 0.0)
-                .map(|((price, left), demand)| price * demand / left)
-                .sum();
+            let mut fee = 0.0;
+            for (dim, at) in here.clone().enumerate() {
+                if self.price[at] > 0.0 {
+                    fee += self.price[at] * self.need(b, node, dim) / self.left[at];
+                }
+            }
             dual.worth[b][p] = float(domain.places[p].value - span.cost) - fee;
             let worths = dual.worth[b][span.start..span.end].iter().copied();
             let top = worths.fold(span.more, f64::max);
@@ -366,7 +384,6 @@ impl Prices {
             }
             dual.top[flat] = top;
         }
-        debug_assert!(self.groups.len() <= self.dims, "groups are among the dimensions");
     }
 }
 

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::index::{self, Index};
+use super::order::{CostRange, Order, find, join, narrow};
 use crate::problem::{Candidate, Choice, Class, Invalid, Item, Problem, Route, Scope};
 
 /// A place for a block: less is better known as "earlier in the list".
@@ -80,6 +81,7 @@ pub(super) struct Frame<'a> {
     pub capacity: Vec<u64>,
     /// `[from * zones + to]`
     pub cost: Vec<i64>,
+    pub cost_range: CostRange,
     /// `[from * zones + to]`; `None` where there is no way.
     latency_us: Vec<Option<u64>>,
     pub indices: Vec<Index>,
@@ -100,31 +102,6 @@ pub(super) struct Frame<'a> {
     ascending: Vec<bool>,
     /// A block that can never be placed: two items on one node that must not share one.
     pub broken: Vec<bool>,
-}
-
-/// How a list of names is ordered, both ways.
-pub(super) struct Order {
-    pub given: Vec<u32>,
-    pub rank: Vec<u32>,
-}
-
-impl Order {
-    fn of<K: Ord>(len: usize, key: impl Fn(usize) -> K) -> Order {
-        let mut given: Vec<u32> = (0..narrow(len)).collect();
-        if !(1..len).all(|index| key(index - 1) <= key(index)) {
-            given.sort_by_key(|index| key(*index as usize));
-        }
-        let mut rank = vec![0; len];
-        for (position, index) in (0u32..).zip(&given) {
-            rank[*index as usize] = position;
-        }
-        Order { given, rank }
-    }
-}
-
-/// [`Problem::validate`] has seen to it that everything is counted in `u32`.
-pub(super) fn narrow(len: usize) -> u32 {
-    u32::try_from(len).expect("a valid problem counts in u32")
 }
 
 impl<'a> Frame<'a> {
@@ -158,6 +135,7 @@ impl<'a> Frame<'a> {
             nodes: nodes.given.len(),
             zone_of,
             capacity,
+            cost_range: CostRange::new(&cost, zones.given.len()),
             cost,
             latency_us,
             indices: Vec::new(),
@@ -407,29 +385,4 @@ impl<'a> Frame<'a> {
 
 fn ascending(class: &Class) -> bool {
     class.candidates.is_sorted_by_key(|candidate| candidate.node)
-}
-
-fn find(leader: &mut [u32], of: u32) -> u32 {
-    let mut root = of;
-    while leader[root as usize] != root {
-        leader[root as usize] = leader[leader[root as usize] as usize];
-        root = leader[root as usize];
-    }
-    root
-}
-
-/// The least becomes the leader.
-fn join(leader: &mut [u32], members: impl Iterator<Item = u32>) {
-    let mut last = None;
-    for member in members {
-        let root = find(leader, member);
-        let root = match last {
-            Some(other) if other != root => {
-                leader[root.max(other) as usize] = root.min(other);
-                root.min(other)
-            }
-            _ => root,
-        };
-        last = Some(root);
-    }
 }

@@ -8,14 +8,22 @@ use super::kernel::{Kernel, Width, dead, float};
 use super::meter::{Dice, Meter};
 use super::state::State;
 
-/// Blocks that are taken out and put back in one round.
-const FREED: usize = 8;
+/// Blocks that are taken out and put back in one round, at least and at most.
+const FREED: (usize, usize) = (5, 12);
 const WORK_PER_ROUND: u64 = 10_000;
-/// The share of the objective that a series of rounds must gain to be followed by another.
-const GAIN_LEAST: f64 = 5e-4;
+
+/// How long to go on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rounds {
+    /// In one series.
+    pub count: u32,
+    /// The share of the objective that a series must gain to be followed by another.
+    pub gain_least: f64,
+}
+
 const WIDTH: Width = Width { places: 4, zones: 24 };
 /// Rounds of prices and sweeps before an exact search.
-const ROUNDS_EXACT: usize = 120;
+const ROUNDS_EXACT: usize = 200;
 /// A kernel with more places than this is cut to the best of each zone first.
 const PLACES_MAX: usize = 40_000;
 /// The same for the entries of the tables of all pairs.
@@ -67,13 +75,13 @@ fn put_back(state: &mut State<'_>, blocks: &[u32], places: &[Place]) {
     }
 }
 
-/// Takes some blocks out and puts them back as well as can be, again and again, until `rounds`
-/// together have gained next to nothing, the bound is reached, or the work is done.
+/// Takes some blocks out and puts them back as well as can be, again and again, until a
+/// series of rounds has gained next to nothing, the bound is reached, or the work is done.
 pub(super) fn by_neighbourhoods(
     state: &mut State<'_>,
     blocks: &[u32],
     bound: i64,
-    rounds: usize,
+    rounds: Rounds,
     until: u64,
     dice: &mut Dice,
     meter: &mut Meter<'_>,
@@ -84,8 +92,8 @@ pub(super) fn by_neighbourhoods(
         let freed = neighbourhood(state, blocks, dice);
         reseat(state, &freed, meter);
         round += 1;
-        if round % rounds == 0 {
-            if float(state.objective - before) <= GAIN_LEAST * float(before.abs()) {
+        if round % rounds.count == 0 {
+            if float(state.objective - before) <= rounds.gain_least * float(before.abs()) {
                 return;
             }
             before = state.objective;
@@ -111,21 +119,22 @@ fn reseat(state: &mut State<'_>, freed: &[u32], meter: &mut Meter<'_>) {
 fn neighbourhood(state: &State<'_>, blocks: &[u32], dice: &mut Dice) -> Vec<u32> {
     let frame = state.frame;
     let mut freed = vec![blocks[dice.below(blocks.len())]];
+    let most = FREED.0 + dice.below(FREED.1 - FREED.0 + 1);
     let add = |freed: &mut Vec<u32>, block: u32, most: usize| {
         if freed.len() < most && !freed.contains(&block) && state.at(block).is_some() {
             freed.push(block);
         }
     };
     let mut at = 0;
-    while at < freed.len() && freed.len() < FREED / 2 {
+    while at < freed.len() && freed.len() < most / 2 {
         let number = freed[at];
         for edge in &frame.blocks[number as usize].edges {
             let edge = &frame.edges[*edge as usize];
-            add(&mut freed, if edge.a == number { edge.b } else { edge.a }, FREED / 2 + 1);
+            add(&mut freed, if edge.a == number { edge.b } else { edge.a }, most / 2 + 1);
         }
         for group in &frame.blocks[number as usize].together {
             for other in &frame.together[*group as usize] {
-                add(&mut freed, *other, FREED);
+                add(&mut freed, *other, most);
             }
         }
         at += 1;
@@ -143,11 +152,11 @@ fn neighbourhood(state: &State<'_>, blocks: &[u32], dice: &mut Dice) -> Vec<u32>
         let better = places.partition_point(|other| other.value > place.value);
         if better > 0 {
             let wish = places[dice.below(better)].node;
-            let there: Vec<u32> = state.on(wish).take(FREED).collect();
-            there.into_iter().for_each(|other| add(&mut freed, other, FREED));
+            let there: Vec<u32> = state.on(wish).take(most).collect();
+            there.into_iter().for_each(|other| add(&mut freed, other, most));
         }
     }
-    while freed.len() < FREED.min(blocks.len()) {
+    while freed.len() < most.min(blocks.len()) {
         let other = blocks[dice.below(blocks.len())];
         match freed.contains(&other) {
             true => break,

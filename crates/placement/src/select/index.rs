@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::frame::{Block, Frame, Place, narrow};
+use super::frame::{Block, Frame, Place};
+use super::order::narrow;
 use crate::problem::{Candidate, Item};
 
 /// Below this all candidates are kept and sorted; above, only the best of each zone, so that one

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::frame::{Block, Frame, Place};
+use super::frame::{Block, Edge, Frame, Place};
 use super::index::sort_key;
 use super::meter::Meter;
 use super::state::State;
@@ -118,16 +118,18 @@ impl Kernel {
             if domain.spans.len() <= keep {
                 continue;
             }
-            let alone = |span: &Span| domain.best(span);
-            let together = |span: &Span| joint[span.zone as usize];
-            let mut kept = vec![false; domain.spans.len()];
-            let mut order: Vec<usize> = (0..domain.spans.len()).collect();
-            order.sort_by_key(|s| (std::cmp::Reverse(alone(&domain.spans[*s])), *s));
-            order[..keep / 2].iter().for_each(|s| kept[*s] = true);
-            order.sort_by_key(|s| (std::cmp::Reverse(together(&domain.spans[*s])), *s));
-            let others = order.iter().filter(|s| !kept[**s]).take(keep - keep / 2);
-            let others: Vec<usize> = others.copied().collect();
-            others.into_iter().for_each(|s| kept[s] = true);
+            let spans = domain.spans.iter().enumerate();
+            let mut order: Vec<(i64, (i64, i64), usize)> =
+                spans.map(|(s, span)| (-domain.best(span), joint[span.zone as usize], s)).collect();
+            let mut kept = vec![false; order.len()];
+            let half = keep / 2;
+            order.select_nth_unstable_by_key(half, |(alone, _, s)| (*alone, *s));
+            order[..half].iter().for_each(|(_, _, s)| kept[*s] = true);
+            let rest = &mut order[half..];
+            rest.select_nth_unstable_by_key(keep - half - 1, |(_, joint, s)| {
+                (std::cmp::Reverse(*joint), *s)
+            });
+            rest[..keep - half].iter().for_each(|(_, _, s)| kept[*s] = true);
             domain.drop_spans(&kept);
         }
     }
@@ -156,7 +158,6 @@ impl Kernel {
                 }
             }
         };
-        let cheapest = Cheapest::new(frame, domains);
         for (place, block) in self.blocks.iter().enumerate() {
             let block = &frame.blocks[*block as usize];
             for edge in &block.edges {
@@ -165,7 +166,7 @@ impl Kernel {
                     continue;
                 }
                 if let Some(other) = place_of.get(&edge.b) {
-                    add(place, *other, &|from, to| cheapest.term(frame, edge, from, to));
+                    add(place, *other, &|from, to| term(frame, edge, from, to));
                 }
             }
             for group in &block.together {
@@ -367,46 +368,13 @@ fn add_places(
     }
 }
 
-/// The least cost from or to any zone, for those that were not kept.
-struct Cheapest {
-    from: Vec<(i64, i64)>,
-    to: Vec<(i64, i64)>,
-    any: (i64, i64),
-}
-
-impl Cheapest {
-    fn new(frame: &Frame<'_>, domains: &[Domain]) -> Cheapest {
-        let mut cheapest = Cheapest { from: Vec::new(), to: Vec::new(), any: (0, 0) };
-        let mut spans = domains.iter().flat_map(|domain| &domain.spans);
-        if !spans.any(|span| span.zone == ELSEWHERE) {
-            return cheapest;
-        }
-        let nothing = (i64::MAX, i64::MIN);
-        let (mut from, mut to) = (vec![nothing; frame.zones], vec![nothing; frame.zones]);
-        for a in 0..frame.zones {
-            for b in 0..frame.zones {
-                let cost = frame.cost[a * frame.zones + b];
-                from[a] = (from[a].0.min(cost), from[a].1.max(cost));
-                to[b] = (to[b].0.min(cost), to[b].1.max(cost));
-            }
-        }
-        let least = from.iter().map(|range| range.0).min().unwrap_or(0);
-        let most = from.iter().map(|range| range.1).max().unwrap_or(0);
-        cheapest.any = (least, most);
-        cheapest.from = from;
-        cheapest.to = to;
-        cheapest
-    }
-
-    fn term(&self, frame: &Frame<'_>, edge: &super::frame::Edge, from: u32, to: u32) -> f64 {
-        let range = match (from, to) {
-            (ELSEWHERE, ELSEWHERE) => self.any,
-            (ELSEWHERE, to) => self.to[to as usize],
-            (from, ELSEWHERE) => self.from[from as usize],
-            (from, to) => {
-                return frame.price(edge, from, to).map_or(NEVER, |price| float(-price));
-            }
-        };
-        float(-(edge.traffic * range.0).min(edge.traffic * range.1))
-    }
+fn term(frame: &Frame<'_>, edge: &Edge, from: u32, to: u32) -> f64 {
+    let range = match (from, to) {
+        (ELSEWHERE, ELSEWHERE) => frame.cost_range.any,
+        (ELSEWHERE, to) => frame.cost_range.to[to as usize],
+        (from, ELSEWHERE) => frame.cost_range.from[from as usize],
+        (from, to) => return frame.price(edge, from, to).map_or(NEVER, |price| float(-price)),
+    };
+    // Whichever end is better, by the sign of the traffic.
+    float(-(edge.traffic * range.0).min(edge.traffic * range.1))
 }

@@ -70,7 +70,7 @@ fn medium(seed: u64, network: bool) -> Size {
 
 #[test]
 fn never_breaks_a_constraint_and_is_the_same_every_time() {
-    for seed in 0..60 {
+    for seed in 0..30 {
         let problem = sample::problem(&medium(seed, seed % 3 > 0));
         let found = solve(&problem, seed);
         assert_eq!(found, solve(&problem, seed), "seed {seed}");
@@ -79,7 +79,7 @@ fn never_breaks_a_constraint_and_is_the_same_every_time() {
 
 #[test]
 fn does_not_care_for_the_order_of_input() {
-    for seed in 0..60 {
+    for seed in 0..30 {
         let problem = sample::problem(&medium(seed, seed % 2 == 0));
         let found = solve(&problem, 7);
         let (shuffled, items) = tiny::shuffle(&problem, seed);
@@ -127,7 +127,8 @@ fn stops_when_told_to() {
     let little = select(&problem, &Limits { work: 5_000, ..Limits::default() });
     let little = little.expect("the problem is valid");
     assert!(problem.check(&little.chosen).is_ok());
-    assert!(little.work < solve(&problem, 0).work);
+    let more = select(&problem, &Limits { work: 3_000_000, ..Limits::default() });
+    assert!(little.work < more.expect("the problem is valid").work);
 }
 
 #[test]

@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""Solves dumped placement models with CP-SAT and compares: how far our answers are from the best,
+and how much quicker they come. One JSON line at the end; `make bench-placement` calls it.
+
+    scripts/bench-placement.py FOLDER [--seconds 30]
+
+FOLDER holds NAME.json (a placement model, docs/placement-model.md) and NAME.answer.json with
+{"feasible", "objective", "bound", "optimal", "seconds"} for each: what Tombolo found, and how long
+the search took, in the same run. CP-SAT gets one worker, as we have one core.
+"""
+
+import argparse
+import json
+import pathlib
+import sys
+import time
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    arguments.add_argument("folder", type=pathlib.Path)
+    arguments.add_argument("--seconds", type=float, default=30, help="for CP-SAT, each model")
+    options = arguments.parse_args()
+    try:
+        from ortools.sat.python import cp_model  # noqa: F401
+    except ImportError:
+        sys.exit("OR-tools is not installed; `make bench-placement` installs it")
+    rows = []
+    for path in sorted(options.folder.glob("*.answer.json")):
+        model = json.loads(path.with_name(path.name.replace(".answer.json", ".json")).read_text())
+        ours = json.loads(path.read_text())
+        theirs = solve(model, options.seconds)
+        rows.append(compare(path.name.split(".")[0], ours, theirs))
+        print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
+    if not rows:
+        sys.exit(f"no NAME.answer.json in {options.folder}")
+    print(json.dumps(summary(rows)))
+    if any(row["disagrees"] for row in rows):
+        sys.exit("CP-SAT and Tombolo disagree about what is possible")
+
+
+def compare(name, ours, theirs):
+    """A gap is counted against the best that CP-SAT has proven, or against its bound where it has
+    not come to an end: so it can only be too large, never too small."""
+    gap = None
+    disagrees = ours["feasible"] and theirs["status"] == "INFEASIBLE"
+    disagrees |= not ours["feasible"] and ours["optimal"] and theirs["objective"] is not None
+    if ours["feasible"] and theirs["objective"] is not None:
+        best = max(theirs["objective"], ours["objective"])
+        gap = 100 * (best - ours["objective"]) / max(1, abs(best))
+        proven = theirs["status"] == "OPTIMAL"
+        disagrees |= proven and ours["objective"] > theirs["objective"]
+        disagrees |= ours["bound"] < theirs["objective"]
+    return {
+        "name": name,
+        "status": theirs["status"],
+        "ours": ours["objective"] if ours["feasible"] else None,
+        "proven": ours["optimal"],
+        "cp_sat": theirs["objective"],
+        "gap_percent": gap,
+        "seconds": ours["seconds"],
+        "cp_sat_seconds": theirs["seconds"],
+        "disagrees": disagrees,
+        "missed": not ours["feasible"] and theirs["objective"] is not None,
+    }
+
+
+def summary(rows):
+    optimal = [row for row in rows if row["status"] == "OPTIMAL" and row["gap_percent"] is not None]
+    gaps = [row["gap_percent"] for row in optimal]
+    ours = sum(row["seconds"] for row in rows)
+    theirs = sum(row["cp_sat_seconds"] for row in rows)
+    ratios = sorted(row["cp_sat_seconds"] / max(row["seconds"], 1e-9) for row in rows)
+    return {
+        "bench": "placement against CP-SAT",
+        "models": len(rows),
+        "proven_by_cp_sat": len(optimal),
+        "proven_by_us": sum(row["proven"] for row in rows),
+        "missed": sum(row["missed"] for row in rows),
+        "disagreements": sum(row["disagrees"] for row in rows),
+        "gap_percent_mean": sum(gaps) / len(gaps) if gaps else None,
+        "gap_percent_worst": max(gaps, default=None),
+        "seconds_total": ours,
+        "cp_sat_seconds_total": theirs,
+        "speed_ratio_of_totals": theirs / max(ours, 1e-9),
+        "speed_ratio_median": ratios[len(ratios) // 2],
+    }
+
+
+def solve(model, seconds):
+    from ortools.sat.python import cp_model
+
+    started = time.monotonic()
+    cp = cp_model.CpModel()
+    chosen = [
+        [cp.new_bool_var(f"x{i}_{k}") for k in range(len(item["candidates"]))]
+        for i, item in enumerate(model["items"])
+    ]
+    terms = []
+    for item, literals in zip(model["items"], chosen):
+        cp.add_exactly_one(literals) if literals else cp.add_bool_or([])
+        terms += [c["value"] * x for c, x in zip(item["candidates"], literals)]
+    add_capacities(cp, model, chosen)
+    at_zone = zones_of(cp, model, chosen)
+    add_groups(cp, model, chosen, at_zone)
+    terms += add_edges(cp, model, at_zone)
+    cp.maximize(sum(terms))
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.max_time_in_seconds = seconds
+    status = solver.solve(cp)
+    found = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
+    return {
+        "status": solver.status_name(status),
+        "objective": round(solver.objective_value) if found else None,
+        "seconds": time.monotonic() - started,
+    }
+
+
+def add_capacities(cp, model, chosen):
+    used = {}
+    for item, literals in zip(model["items"], chosen):
+        for candidate, x in zip(item["candidates"], literals):
+            for resource, demand in item["demand"].items():
+                used.setdefault((candidate["node"], resource), []).append(demand * x)
+    for (node, resource), sums in used.items():
+        cp.add(sum(sums) <= model["nodes"][node]["capacity"].get(resource, 0))
+
+
+def zones_of(cp, model, chosen):
+    """For every item: zone -> a literal that says whether it is there."""
+    result = []
+    for i, (item, literals) in enumerate(zip(model["items"], chosen)):
+        by_zone = {}
+        for candidate, x in zip(item["candidates"], literals):
+            by_zone.setdefault(model["nodes"][candidate["node"]]["zone"], []).append(x)
+        there = {}
+        for zone, inside in by_zone.items():
+            there[zone] = cp.new_bool_var(f"z{i}_{zone}")
+            cp.add(sum(inside) == there[zone])
+        result.append(there)
+    return result
+
+
+def by_node(model, chosen, i):
+    result = {}
+    for candidate, x in zip(model["items"][i]["candidates"], chosen[i]):
+        result.setdefault(candidate["node"], []).append(x)
+    return {node: sum(literals) for node, literals in result.items()}
+
+
+def add_groups(cp, model, chosen, at_zone):
+    def places(group):
+        if group["scope"] == "zone":
+            return [at_zone[i] for i in group["items"]]
+        return [by_node(model, chosen, i) for i in group["items"]]
+
+    for group in model["apart"]:
+        everyone = places(group)
+        for place in set().union(*everyone) if everyone else ():
+            cp.add(sum(p[place] for p in everyone if place in p) <= 1)
+    for group in model["together"]:
+        everyone = places(group)
+        for first, second in zip(everyone, everyone[1:]):
+            for place in set(first) | set(second):
+                cp.add(first.get(place, 0) == second.get(place, 0))
+    for items in model["same_engine"]:
+        engines = []
+        for i in items:
+            of = {}
+            for candidate, x in zip(model["items"][i]["candidates"], chosen[i]):
+                of.setdefault(candidate["engine"], []).append(x)
+            engines.append({engine: sum(literals) for engine, literals in of.items()})
+        for first, second in zip(engines, engines[1:]):
+            for engine in set(first) | set(second):
+                cp.add(first.get(engine, 0) == second.get(engine, 0))
+
+
+def add_edges(cp, model, at_zone):
+    terms = []
+    links = {}
+    for e, edge in enumerate(model["edges"]):
+        for a, there in at_zone[edge["a"]].items():
+            for b, here in at_zone[edge["b"]].items():
+                if edge["a"] == edge["b"] and a != b:
+                    continue
+                route = model["routes"][a][b]
+                limit = edge["latency_us_max"]
+                if route is None or (limit is not None and route["latency_us"] > limit):
+                    cp.add_bool_or([there.negated(), here.negated()])
+                    continue
+                cost = edge["traffic"] * model["zone_cost"][a][b]
+                uses = edge["bandwidth_bps"] > 0 and a != b and route["links"]
+                if cost == 0 and not uses:
+                    continue
+                both = cp.new_bool_var(f"e{e}_{a}_{b}")
+                cp.add_bool_or([there.negated(), here.negated(), both])
+                cp.add_implication(both, there)
+                cp.add_implication(both, here)
+                terms.append(-cost * both)
+                for link in route["links"] if uses else ():
+                    links.setdefault(link, []).append(edge["bandwidth_bps"] * both)
+    for link, sums in links.items():
+        left = model["links"][link]["bandwidth_bps"]
+        if left is not None:
+            cp.add(sum(sums) <= left)
+    return terms
+
+
+if __name__ == "__main__":
+    main()
