@@ -1,8 +1,8 @@
 //! The cgroups of an instance: limits on processor and memory, what it uses, and who belongs to it.
 //! Used by the driver to make and read them, by the supervisor to enter, empty and remove them.
 //!
-//! Without the right to make any, instances run without limits, and a note says so. Groups lie below
-//! the agent's own, so that limits on the agent's service hold for what it runs.
+//! Without the right to make any, instances run without limits, and a note says so. Where the kernel
+//! allows it, groups lie below the agent's own, so that its limits hold for what it runs.
 
 mod limits;
 mod mounts;
@@ -82,25 +82,26 @@ impl Groups {
 }
 
 /// The group below which ours go. In a unified hierarchy a group hands controllers down only if no
-/// process is in it; so the agent steps aside into a group of its own, if all of this group is its
-/// own. Otherwise ours go to the top, as other engines' do, if that is allowed.
+/// process is in it, but for the top. So root's go to the top, as other engines' do; anybody else's, and
+/// root's in a container, below the agent's own group, where it steps aside into one of its own if
+/// all of the group is its.
 fn unified_parent(hierarchy: &Hierarchy) -> io::Result<PathBuf> {
     let own = hierarchy.own();
-    if own == hierarchy.mount || enable_controllers(&own).is_ok() {
-        enable_controllers(&own)?;
-        return Ok(own);
-    }
-    let aside = own.join("tombolo-agent");
-    let stepped = fs::create_dir_all(&aside)
-        .and_then(|()| fs::write(aside.join("cgroup.procs"), std::process::id().to_string()))
-        .and_then(|()| enable_controllers(&own));
-    match stepped {
-        Ok(()) => Ok(own),
-        Err(_) => {
-            enable_controllers(&hierarchy.mount)?;
-            Ok(hierarchy.mount.clone())
+    for candidate in [&hierarchy.mount, &own] {
+        if may_write(candidate) && enable_controllers(candidate).is_ok() {
+            return Ok(candidate.clone());
         }
     }
+    let aside = own.join("tombolo-agent");
+    fs::create_dir_all(&aside)?;
+    fs::write(aside.join("cgroup.procs"), std::process::id().to_string())?;
+    enable_controllers(&own)?;
+    Ok(own)
+}
+
+/// Controllers that were handed down before say nothing of who may make groups.
+fn may_write(folder: &Path) -> bool {
+    rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_ok()
 }
 
 /// Hands down those controllers that the group has. To have none is no error: the group still says

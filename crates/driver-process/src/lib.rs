@@ -3,11 +3,11 @@
 //! process beside each instance.
 //!
 //! The driver keeps nothing in memory that counts: every look reads the folders of the instances
-//! ([`folder`]) and the kernel's word on their processes ([`procfs`]). Killing the agent changes
+//! (`folder`) and the kernel's word on their processes (`procfs`). Killing the agent changes
 //! nothing; [`open`] finds everything again, under the same process numbers.
 //!
 //! Files of a component are put below its working directory as if that were `/`; the folder is in
-//! `TOMBOLO_DIR`. To read on, see [`start`], then [`supervise`].
+//! `TOMBOLO_DIR`. To read on, see `start`, then [`supervise`].
 
 mod cgroup;
 mod exec;

@@ -4,8 +4,8 @@
 //!
 //! It starts the instance as its child, writes down what that says and how it ends, and ends it when
 //! told to, with all that it started. It has no thread, no tokio and nothing to decide: the driver
-//! hands it a [`Launch`] on its standard input, holds its lock for it on its standard output, and
-//! reads its [`Answer`] on its standard error. From then on they speak through the [`Folder`].
+//! hands it a `Launch` on its standard input, holds its lock for it on its standard output, and
+//! reads its `Answer` on its standard error. From then on they speak through the `Folder`.
 //!
 //! What it reads from are pipes with a name, which the instance holds open for reading too. So an
 //! instance whose supervisor is killed can go on writing, and a new supervisor (`adopt`) reads on;
