@@ -31,7 +31,7 @@ use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt};
@@ -50,6 +50,8 @@ pub use crate::launch::LogLimits;
 
 /// How long a start, or the end after a kill, may take before the caller is told that it does.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// How long a folder is waited for that another agent has.
+const LOCK_WITHIN: Duration = Duration::from_secs(1);
 /// Between two looks whether a supervisor is gone.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
@@ -78,10 +80,9 @@ pub fn open(folder: &Path, options: Options) -> Result<ProcessDriver> {
     folder::make_folder(folder, 0o711).map_err(doing)?;
     let folder = folder.canonicalize().map_err(doing)?;
     Folder::new(&folder).make_lock().map_err(doing)?;
-    let Some(lock) = Folder::new(&folder).lock().map_err(doing)? else {
-        let what = format!("{} is in use by another agent", folder.display());
-        return Err(Error::Invalid { what });
-    };
+    let lock = lock(&folder).map_err(doing)?.ok_or_else(|| Error::Invalid {
+        what: format!("{} is in use by another agent", folder.display()),
+    })?;
     let inner = Inner {
         groups: Groups::of(&folder),
         boot_id: procfs::boot_id(),
@@ -97,6 +98,18 @@ pub fn open(folder: &Path, options: Options) -> Result<ProcessDriver> {
     driver.inner.clear_remains();
     driver.inner.look();
     Ok(driver)
+}
+
+/// The lock of the whole folder. A process that the last agent was just starting may hold it for a
+/// moment longer than the agent itself.
+fn lock(folder: &Path) -> std::io::Result<Option<File>> {
+    let deadline = Instant::now() + LOCK_WITHIN;
+    loop {
+        match Folder::new(folder).lock()? {
+            None if Instant::now() < deadline => std::thread::sleep(LOOK_AGAIN),
+            lock => return Ok(lock),
+        }
+    }
 }
 
 /// Processes of this machine as an engine. Dropping it leaves everything running.
