@@ -40,8 +40,8 @@ def main():
 
 
 def compare(name, ours, theirs):
-    """A gap is counted against the best that CP-SAT has proven, or against its bound where it has
-    not come to an end: so it can only be too large, never too small."""
+    """A gap is counted against the better of the two answers; the summary only takes models that
+    CP-SAT has proven, where that is the best there is."""
     gap = None
     disagrees = ours["feasible"] and theirs["status"] == "INFEASIBLE"
     disagrees |= not ours["feasible"] and ours["optimal"] and theirs["objective"] is not None
