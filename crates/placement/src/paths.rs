@@ -93,6 +93,11 @@ impl WayBook {
     }
 }
 
+/// Implied joints, delay, hops: compared in this order.
+type Length = (u32, u64, u32);
+/// The location before, and the link from there; nothing at the start.
+type Step = Option<(u32, Option<u32>)>;
+
 #[derive(Clone, Copy)]
 enum Direction {
     From,
@@ -207,10 +212,7 @@ impl Network {
             Direction::From => &self.out,
             Direction::To => &self.back,
         };
-        // Implied joints, delay, hops: compared in this order.
-        type Length = (u32, u64, u32);
-        let mut best: Vec<Option<(Length, Option<(u32, Option<u32>)>)>> =
-            vec![None; self.zones.len()];
+        let mut best: Vec<Option<(Length, Step)>> = vec![None; self.zones.len()];
         let mut queue: BinaryHeap<Reverse<(Length, u32)>> = BinaryHeap::new();
         let mut order: Vec<u32> = Vec::new();
         best[start as usize] = Some(((0, 0, 0), None));
@@ -242,13 +244,7 @@ impl Network {
     }
 
     /// Turns predecessors into ways, nearest first, each as its predecessor's and one link more.
-    fn assemble(
-        &self,
-        start: u32,
-        direction: Direction,
-        order: &[u32],
-        before: &[Option<(u32, Option<u32>)>],
-    ) -> Ways {
+    fn assemble(&self, start: u32, direction: Direction, order: &[u32], before: &[Step]) -> Ways {
         let mut ways: Ways = vec![None; self.zones.len()];
         for zone in order {
             let mut way = match before[*zone as usize] {

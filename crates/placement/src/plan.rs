@@ -3,6 +3,7 @@
 //! [`plan()`].
 
 mod solve;
+mod start;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,6 +2,9 @@
 //! reads the App, the Nodes and the Links as they were given, and has a shortest-path algorithm of
 //! its own.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::print_stdout, reason = "a test says how much it has seen")]
+
 use std::collections::BTreeMap;
 
 use tombolo_model::component::{ServiceClass, Spread};
@@ -18,13 +21,18 @@ fn shape(seed: u64) -> Shape {
     Shape { sites: pick(12, 2), nodes: pick(40, 4), components: pick(9, 1), seed }
 }
 
+/// Enough for instances of this size, and quick without optimisation.
+fn limits() -> Limits<'static> {
+    Limits { work: 300_000, ..Limits::default() }
+}
+
 fn planned(made: &Instance, running: &[Running], scope: Scope) -> Plan {
     let loads = BTreeMap::new();
     let (continuum, troubles) = Continuum::of(&made.sites, &made.nodes, &made.links, &loads);
     assert_eq!(troubles, []);
     let apps = [made.app.clone()];
     let options = Options { scope, ..Options::default() };
-    plan(&continuum, &apps, running, &options, &Limits::default()).unwrap()
+    plan(&continuum, &apps, running, &options, &limits()).unwrap()
 }
 
 /// Where each instance is: component and replica to node.
@@ -252,7 +260,7 @@ fn the_dumped_model_gives_our_objective_for_our_answer() {
         let (continuum, _) = Continuum::of(&made.sites, &made.nodes, &made.links, &loads);
         let apps = [made.app.clone()];
         let compiled = compile(&continuum, &apps, &[], &Options::default());
-        let found = select(&compiled.problem, &Limits::default()).unwrap();
+        let found = select(&compiled.problem, &limits()).unwrap();
         assert_eq!(compiled.problem.check(&found.chosen), Ok(found.objective), "seed {seed}");
         let plan = planned(&made, &[], Scope::Pending);
         assert_eq!(plan.objective, found.objective, "seed {seed}");
@@ -278,5 +286,15 @@ fn a_settled_state_gives_nothing_to_do() {
             "seed {seed}: {:?}",
             steps.collect::<Vec<_>>()
         );
+    }
+}
+
+#[test]
+fn a_large_app_with_many_bounds_finds_a_place() {
+    for seed in 0..3 {
+        let made = instance(&Shape { sites: 20, nodes: 300, components: 60, seed });
+        let plan = planned(&made, &[], Scope::Pending);
+        assert_eq!(plan.apps[0].outcome, Outcome::Placed, "seed {seed}");
+        assert_eq!(broken(&made.app, &made, &places(&plan)), [] as [String; 0], "seed {seed}");
     }
 }

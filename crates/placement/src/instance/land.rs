@@ -183,22 +183,7 @@ type Machine = (u64, u64, f64, u32);
 
 fn node(index: usize, site: usize, land: &Land, dice: &mut Dice) -> Node {
     let layer = land.layers[site];
-    let (arch, (cores, memory, watts, mhz)): (Arch, Machine) = match (layer, dice.below(10)) {
-        (Layer::Cloud, 0..7) => {
-            (Arch::Amd64, [(16, 64, 250.0, 3200), (32, 128, 420.0, 3000)][dice.below(2)])
-        }
-        (Layer::Cloud, _) => (Arch::Arm64, (64, 256, 350.0, 2800)),
-        (Layer::NearEdge, 0..7) => {
-            (Arch::Amd64, [(8, 16, 95.0, 3400), (16, 32, 180.0, 3000)][dice.below(2)])
-        }
-        (Layer::NearEdge, _) => (Arch::Arm64, (16, 32, 60.0, 2400)),
-        (Layer::FarEdge, 0..6) => {
-            (Arch::Arm64, [(4, 4, 8.0, 1500), (4, 8, 12.0, 2400)][dice.below(2)])
-        }
-        (Layer::FarEdge, _) => {
-            (Arch::Amd64, [(4, 8, 25.0, 2600), (8, 16, 45.0, 3600)][dice.below(2)])
-        }
-    };
+    let (arch, (cores, memory, watts, mhz)) = machine(layer, dice);
     let name = land.sites[site].metadata.name.clone().unwrap_or_default();
     let spec = NodeSpec {
         site: name.clone(),
@@ -255,6 +240,25 @@ fn node(index: usize, site: usize, land: &Land, dice: &mut Dice) -> Node {
     let tier = ["gold", "silver", "bronze"][dice.below(3)];
     node.metadata.labels = Some([("tier".to_owned(), tier.to_owned())].into());
     node
+}
+
+fn machine(layer: Layer, dice: &mut Dice) -> (Arch, Machine) {
+    match (layer, dice.below(10)) {
+        (Layer::Cloud, 0..7) => {
+            (Arch::Amd64, [(16, 64, 250.0, 3200), (32, 128, 420.0, 3000)][dice.below(2)])
+        }
+        (Layer::Cloud, _) => (Arch::Arm64, (64, 256, 350.0, 2800)),
+        (Layer::NearEdge, 0..7) => {
+            (Arch::Amd64, [(8, 16, 95.0, 3400), (16, 32, 180.0, 3000)][dice.below(2)])
+        }
+        (Layer::NearEdge, _) => (Arch::Arm64, (16, 32, 60.0, 2400)),
+        (Layer::FarEdge, 0..6) => {
+            (Arch::Arm64, [(4, 4, 8.0, 1500), (4, 8, 12.0, 2400)][dice.below(2)])
+        }
+        (Layer::FarEdge, _) => {
+            (Arch::Amd64, [(4, 8, 25.0, 2600), (8, 16, 45.0, 3600)][dice.below(2)])
+        }
+    }
 }
 
 /// On a map small enough to be flat, in the middle latitudes.
