@@ -3,6 +3,7 @@
 //! through the table of formats. Start with [`read`]; a component is put together in `component`.
 
 mod component;
+mod condition;
 mod links;
 mod manifests;
 mod policies;

@@ -10,6 +10,7 @@ use crate::lines::{Lines, offset};
 use crate::mapping::{self, RawKey};
 use crate::node::{Key, Node, Span, Value};
 use crate::problem::Problem;
+use crate::weight::{Weight, weigh};
 use crate::{scalar, syntax};
 
 /// How much is read. Beyond any of these a [`Problem`] says so and reading ends.
@@ -384,33 +385,6 @@ fn key_of(node: Node, problems: &mut Vec<Problem>) -> NextKey {
 
 fn too_deep(span: Span, most: usize) -> Problem {
     Problem::error("too-deep", span, format!("more than {most} levels within each other"))
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Weight {
-    nodes: usize,
-    bytes: usize,
-    height: usize,
-}
-
-/// Recursive, and as deep as the tree is: the depth is bounded before anything is copied.
-fn weigh(node: &Node) -> Weight {
-    let mut all = Weight { nodes: 1, bytes: node.raw().map_or(0, str::len), height: 0 };
-    let mut add = |child: &Node, key_bytes: usize| {
-        let weight = weigh(child);
-        all.nodes += weight.nodes;
-        all.bytes += weight.bytes + key_bytes;
-        all.height = all.height.max(weight.height);
-    };
-    match &node.value {
-        Value::List(items) => items.iter().for_each(|item| add(item, 0)),
-        Value::Map(entries) => entries.iter().for_each(|(key, item)| add(item, key.text.len())),
-        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::String(_) => {
-            return all;
-        }
-    }
-    all.height += 1;
-    all
 }
 
 #[cfg(test)]

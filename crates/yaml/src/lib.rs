@@ -16,6 +16,7 @@ mod node;
 mod problem;
 mod scalar;
 mod syntax;
+mod weight;
 
 pub use build::{Limits, documents};
 pub use lines::{Lines, Position};

@@ -2,14 +2,13 @@
 //! A floor counts when a place is chosen (it becomes a need) and while the application runs (it
 //! becomes a policy of the App).
 
-use std::collections::BTreeMap;
-
 use tombolo_model::Level;
 use tombolo_model::app::{AppPolicy, AppSpec, Weights};
-use tombolo_model::policy::{Action, Check, Properties, Remediation, Thresholds};
+use tombolo_model::policy::{Action, Check, Remediation};
 
 use super::ENTRIES_MAX;
 use super::component::Read;
+use super::condition::{read_properties, read_spec, read_variables};
 use crate::NoteKind;
 use crate::fields::{Field, Fields, Rest};
 use crate::path::shown;
@@ -345,62 +344,4 @@ fn read_action(field: &Field<'_>, reader: &mut Reader<'_>) -> Option<Action> {
     let words: Vec<(&str, Action)> =
         Action::ALL.iter().map(|action| (action.as_str(), *action)).collect();
     field.one_of(reader, &words)
-}
-
-fn read_spec(field: &Field<'_>, condition: &mut Check, place: &str, reader: &mut Reader<'_>) {
-    let Some(mut fields) = field.fields(reader) else { return };
-    if let Some(field) = fields.take("expr") {
-        condition.expr = field.text(reader);
-        field.origin(reader, format!("{place}.condition.expr"));
-    }
-    if let Some(field) = fields.take("violatedIf") {
-        condition.violated_if = field.text(reader);
-        field.origin(reader, format!("{place}.condition.violatedIf"));
-    }
-    if let Some(field) = fields.take("thresholds")
-        && let Some(mut fields) = field.fields(reader)
-    {
-        let mut number = |key| fields.take(key).and_then(|field| field.number(reader));
-        let thresholds = Thresholds { warning: number("warning"), critical: number("critical") };
-        condition.thresholds = Some(thresholds);
-        fields.finish(Rest::Foreign { known: &["warning", "critical"], dropped: &[] }, reader);
-    }
-    let known = &["expr", "violatedIf", "thresholds"];
-    fields.finish(Rest::Foreign { known, dropped: &[] }, reader);
-}
-
-fn read_variables(
-    field: &Field<'_>,
-    reader: &mut Reader<'_>,
-) -> BTreeMap<String, serde_json::Value> {
-    let mut variables = BTreeMap::new();
-    let Some(fields) = field.fields(reader) else { return variables };
-    for (key, field) in fields.entries() {
-        match field.node.is_scalar() && !field.node.is_null() {
-            true => {
-                variables.insert(key.text.clone(), field.node.to_json());
-            }
-            false => {
-                field.wrong_kind(reader, "a number or a text");
-            }
-        }
-    }
-    variables
-}
-
-fn read_properties(field: &Field<'_>, reader: &mut Reader<'_>) -> Option<Properties> {
-    let mut fields = field.fields(reader)?;
-    let mut properties = Properties::default();
-    if let Some(field) = fields.take_any(&["oneoff", "oneOff"]) {
-        properties.one_off = field.boolean(reader).unwrap_or_default();
-    }
-    if let Some(field) = fields.take("interval") {
-        properties.interval = field.duration_in(reader, "s");
-    }
-    if let Some(field) = fields.take("pendingInterval") {
-        properties.pending_interval = field.duration_in(reader, "s");
-    }
-    let known = &["oneoff", "interval", "pendingInterval"];
-    fields.finish(Rest::Foreign { known, dropped: &[] }, reader);
-    Some(properties)
 }
