@@ -22,7 +22,7 @@ lint: ## formatting, tidy and clippy
 	cargo xtask lint
 
 bench: build ## the benchmarks, one JSON line each
-	@for name in store watch api; do $(TOMBOLO) bench $$name || exit 1; done
+	@for name in store watch api descriptor; do $(TOMBOLO) bench $$name || exit 1; done
 
 fuzz: ## every parser that reads from outside, SECONDS_EACH (30)
 	@scripts/fuzz.sh

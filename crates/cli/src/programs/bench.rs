@@ -1,6 +1,7 @@
 //! `tombolo bench`: the numbers of the README, one JSON line each. Called by `programs::run`.
 
 mod api;
+mod descriptor;
 mod etcd;
 mod numbers;
 mod server;
@@ -36,6 +37,8 @@ pub(crate) enum Bench {
     Watch,
     /// Start, memory, creates, lists and gets of a server, over TLS.
     Api,
+    /// Text of every format to an App, a megabyte at a time.
+    Descriptor,
 }
 
 pub(crate) fn run(args: BenchArgs) -> Result<Exit, Failure> {
@@ -50,6 +53,7 @@ pub(crate) fn run(args: BenchArgs) -> Result<Exit, Failure> {
         Bench::Store => runtime.block_on(store::run(dir.path())),
         Bench::Watch => runtime.block_on(watch::run(dir.path())),
         Bench::Api => runtime.block_on(api::run(dir.path())),
+        Bench::Descriptor => descriptor::run(),
     };
     let mut out = Out::stdout();
     out.line(&line.map_err(failed)?.to_string())?;
