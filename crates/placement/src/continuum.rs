@@ -257,3 +257,6 @@ fn cost_reference(nodes: &[NodeRow<'_>]) -> Option<f64> {
     let (_, median, _) = costs.select_nth_unstable_by(middle, f64::total_cmp);
     Some(median.log2().round().exp2())
 }
+
+#[cfg(test)]
+mod tests;

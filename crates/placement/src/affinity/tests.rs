@@ -1,3 +1,5 @@
+//! Connections and groups, by what the documents say of them.
+
 use serde_json::json;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Words for placements, pairs and conflicts; a conflict is minimal by trial.
+
 use expect_test::expect;
 use serde_json::json;
 

@@ -1,3 +1,5 @@
+//! Every need, met and missed, with what is said about it.
+
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 

@@ -1,3 +1,5 @@
+//! What is made up is valid, and the same for the same seed.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Shortest ways over small networks, drawn as text.
+
 use expect_test::{Expect, expect};
 
 use crate::continuum::Continuum;

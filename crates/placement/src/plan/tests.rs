@@ -1,3 +1,5 @@
+//! Whole plans over small worlds: who starts, stays, moves and has no place.
+
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 

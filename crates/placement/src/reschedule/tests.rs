@@ -1,3 +1,5 @@
+//! What moving costs, what a violation weighs, and that placements settle.
+
 use proptest::prelude::*;
 use serde_json::json;
 

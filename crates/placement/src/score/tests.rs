@@ -1,3 +1,5 @@
+//! Every weight, profile and figure moves the choice in its direction.
+
 use serde_json::{Value, json};
 
 use crate::compile::Options;

@@ -1,3 +1,5 @@
+//! Suppositions over a small world, which itself stays as it was.
+
 use expect_test::{Expect, expect};
 use serde_json::json;
 

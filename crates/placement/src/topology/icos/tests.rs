@@ -1,3 +1,5 @@
+//! Both forms of the taxonomy, odd documents, and the published sample.
+
 use serde_json::json;
 
 use super::*;
