@@ -135,12 +135,13 @@ async fn write(api: &Api, user: &str, wanted: &Registering) -> Result<(), Failur
     let kind = &own_writes::served(api, "coordination.k8s.io", "v1", "leases").kind;
     let name = format!("{}{}", keys::CONTROLLER_LEASE_PREFIX, wanted.name);
     for _ in 0..ATTEMPTS_MAX {
-        match api.store.commit(vec![renewal(api, user, &name, wanted)?]).await {
+        let raced = match api.store.commit(vec![renewal(api, user, &name, wanted)?]).await {
             Ok(_) => return Ok(()),
-            Err(Error::Conflict { .. } | Error::AlreadyExists { .. } | Error::NotFound { .. }) => {
-                ()
-            }
-            Err(error) => return Err(store_failure(kind, &name, &error)),
+            Err(error) => error,
+        };
+        match raced {
+            Error::Conflict { .. } | Error::AlreadyExists { .. } | Error::NotFound { .. } => (),
+            error => return Err(store_failure(kind, &name, &error)),
         }
     }
     Err(Failure::stale(kind, &name))

@@ -167,11 +167,9 @@ fn same(found: &str, expect: Expect) {
     expect.assert_eq(found);
 }
 
-#[tokio::test]
-async fn reads_are_of_the_own_site_and_node_alone() {
-    let server = Server::start().await;
-    let mut found = String::new();
-    for path in [
+/// Everything that an agent may want to look at, its own and not.
+fn paths() -> Vec<String> {
+    vec![
         format!("{SHOP}/mine"),
         format!("{SHOP}/theirs"),
         format!("{SHOP}/nobodys"),
@@ -213,7 +211,14 @@ async fn reads_are_of_the_own_site_and_node_alone() {
         LEASES.to_owned(),
         "/tombolo/audit".to_owned(),
         "/tombolo/backup".to_owned(),
-    ] {
+    ]
+}
+
+#[tokio::test]
+async fn reads_are_of_the_own_site_and_node_alone() {
+    let server = Server::start().await;
+    let mut found = String::new();
+    for path in paths() {
         found.push_str(&format!("{path}  ->  {}", server.shown(&path).await));
     }
     same(
