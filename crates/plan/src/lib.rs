@@ -9,5 +9,6 @@ pub mod instances;
 pub mod leases;
 pub mod lighthouse;
 mod monotonic;
+pub mod placing;
 
 pub use monotonic::Monotonic;

@@ -35,6 +35,7 @@ const TIERS: &[(&str, u8)] = &[
 /// Who may know a crate of its own tier.
 const SIDEWAYS: &[(&str, &str)] = &[
     ("tombolo-plan", "tombolo-descriptor"),
+    ("tombolo-plan", "tombolo-placement"),
     ("tombolo-apiserver", "tombolo-store"),
     ("tombolo-apiserver", "tombolo-identity"),
     ("tombolo-driver-process", "tombolo-driver"),

@@ -1,0 +1,199 @@
+//! Where everything runs: places for Apps, and the Assignments that carry them out. Called by
+//! `tombolo_controller::placing`; start reading at [`plan`].
+//!
+//! The decision about an App is one write, that of its status: the placements in it name the
+//! Assignments that shall exist. All else completes what the status says, so that a process that
+//! dies in between leaves nothing half decided: whoever looks next goes on where it stopped.
+
+mod current;
+mod materialise;
+mod status;
+mod verdict;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use tombolo_model::{App, AppStatus, Assignment, AssignmentSpec, Link, Node, Site};
+use tombolo_placement::select::Limits;
+use tombolo_placement::{Continuum, Options};
+
+use crate::Monotonic;
+
+use current::View;
+use verdict::Verdict;
+
+pub use current::{REPLACE_AFTER_DEFAULT, running};
+pub use materialise::assignment_name;
+
+/// Events about one decision; the status has the rest.
+const NEWS_MAX: usize = 8;
+
+/// Everything that is looked at.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    pub apps: Vec<App>,
+    pub assignments: Vec<Assignment>,
+    pub sites: Vec<Site>,
+    pub nodes: Vec<Node>,
+    pub links: Vec<Link>,
+}
+
+/// What one look leaves for the next. Lost with the process: a silent node is then given all its
+/// time once more, and nothing is replaced too early.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Nodes that are not ready, and since when we know.
+    silent: BTreeMap<String, Monotonic>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// By App, in the order in which they were given.
+    pub steps: Vec<Steps>,
+    pub memory: Memory,
+    /// When a silent node has had all its time.
+    pub wake_at: Option<Monotonic>,
+    /// What was assumed or could not be used, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// What is to be done for one App, in this order; if one action fails, the rest waits for the next
+/// look.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Steps {
+    /// Index into [`Observed::apps`].
+    pub app: usize,
+    pub actions: Vec<Action>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Action {
+    pub verb: Verb,
+    pub why: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verb {
+    /// Write the status of the App, whole, if the App is still the one that was looked at.
+    Decide {
+        status: Box<AppStatus>,
+        news: Vec<News>,
+    },
+    Create(Box<Assignment>),
+    /// Replace the spec, if the Assignment is still the one that was looked at.
+    Update {
+        name: String,
+        resource_version: String,
+        spec: Box<AssignmentSpec>,
+    },
+    Delete {
+        name: String,
+        uid: String,
+    },
+}
+
+/// Something that people should hear of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct News {
+    pub bad: bool,
+    /// One word, for programs.
+    pub reason: &'static str,
+    pub message: String,
+}
+
+/// Decides. Carrying it out and planning again gives nothing to do; carrying out a part of it and
+/// planning again leads to the same end. `time_of_day` is only written down, for people.
+pub fn plan(
+    observed: &Observed,
+    memory: &Memory,
+    now: Monotonic,
+    time_of_day: &Time,
+    limits: &Limits<'_>,
+) -> Plan {
+    let memory = memory.after(observed, now);
+    let world = current::World::of(observed, &memory, now);
+    let (continuum, troubles) = Continuum::of(
+        &observed.sites,
+        &observed.nodes,
+        &observed.links,
+        // Measured load comes with telemetry.
+        &BTreeMap::new(),
+    );
+    let running = world.running();
+    let options = Options::default();
+    let planned = tombolo_placement::plan(&continuum, &observed.apps, &running, &options, limits);
+    let mut notes: Vec<String> = troubles.iter().map(ToString::to_string).collect();
+    let planned = planned.unwrap_or_else(|invalid| {
+        notes.push(format!("the placement problem cannot be solved: {invalid}"));
+        tombolo_placement::Plan::default()
+    });
+    notes.extend(planned.notes.iter().cloned());
+
+    let mut steps = Vec::new();
+    for (index, view) in world.views.iter().enumerate() {
+        // Its Assignments go with it, because it owns them.
+        if view.app.metadata.deletion_timestamp.is_some() {
+            continue;
+        }
+        let verdict = Verdict::of(view, index, &planned);
+        let actions = actions(view, &verdict, &world, time_of_day);
+        if !actions.is_empty() {
+            steps.push(Steps { app: index, actions });
+        }
+    }
+    let wake_at = world.wake_at();
+    Plan { steps, memory, wake_at, notes }
+}
+
+fn actions(
+    view: &View<'_>,
+    verdict: &Verdict,
+    world: &current::World<'_>,
+    time_of_day: &Time,
+) -> Vec<Action> {
+    let mut actions = Vec::new();
+    let status = status::status(view, verdict, time_of_day);
+    if view.app.status.as_ref() != Some(&status) {
+        let mut news = status::news(view, verdict);
+        news.truncate(NEWS_MAX);
+        let why = match news.first() {
+            Some(first) => format!("{}: {}", first.reason, first.message),
+            None => "what it says is old".to_owned(),
+        };
+        actions.push(Action { verb: Verb::Decide { status: Box::new(status), news }, why });
+    }
+    actions.extend(materialise::complete(view, &verdict.placements, world));
+    actions
+}
+
+impl Memory {
+    /// For how long a node has been silent; nothing if it is not.
+    fn silence(&self, node: &str, now: Monotonic) -> Option<Duration> {
+        self.silent.get(node).map(|since| now.since(*since))
+    }
+
+    fn after(&self, observed: &Observed, now: Monotonic) -> Memory {
+        let silent = current::silent_nodes(observed).into_iter();
+        let since = |node: &str| self.silent.get(node).copied().unwrap_or(now);
+        Memory { silent: silent.map(|node| (node.to_owned(), since(node))).collect() }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.verb {
+            Verb::Decide { .. } => write!(out, "write the status: {}", self.why),
+            Verb::Create(assignment) => {
+                let name = assignment.metadata.name.as_deref().unwrap_or_default();
+                write!(out, "create {name}: {}", self.why)
+            }
+            Verb::Update { name, .. } => write!(out, "update {name}: {}", self.why),
+            Verb::Delete { name, .. } => write!(out, "delete {name}: {}", self.why),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

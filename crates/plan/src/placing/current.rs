@@ -1,0 +1,306 @@
+//! What is, before anything is decided: each App with its Assignments and the places that it was
+//! given, and which of these are given up because their node is silent.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tombolo_model::app::{Disconnect, DisconnectAction, Placement};
+use tombolo_model::component::Component;
+use tombolo_model::condition::{self, AVAILABLE, READY};
+use tombolo_model::needs::Resources;
+use tombolo_model::{App, Assignment, Condition, ConditionStatus, Node};
+use tombolo_placement::ask::app_id;
+use tombolo_placement::{Hold, Running};
+
+use super::{Memory, Observed};
+use crate::Monotonic;
+
+/// Where no rule says otherwise, an instance on a silent node is replaced after this; one that keeps
+/// state never is.
+pub const REPLACE_AFTER_DEFAULT: Duration = Duration::from_secs(300);
+/// How long an agent may take to stop an instance, where the component does not say.
+const STOP_GRACE_DEFAULT: Duration = Duration::from_secs(10);
+/// Ends the id of an App for instances that are on their way out. No name has this character.
+const LEAVING: char = '\u{1}';
+
+/// A component and the number of the instance.
+pub(super) type Instance<'o> = (&'o str, u32);
+
+/// One App and what belongs to it.
+#[derive(Debug)]
+pub(super) struct View<'o> {
+    pub app: &'o App,
+    /// Where its instances are to be, as decided before; none when it is stopped.
+    pub current: BTreeMap<(String, u32), Placement>,
+    /// All of its Assignments, by name.
+    pub own: BTreeMap<&'o str, &'o Assignment>,
+    memory: &'o Memory,
+}
+
+#[derive(Debug)]
+pub(super) struct World<'o> {
+    pub views: Vec<View<'o>>,
+    pub observed: &'o Observed,
+    nodes: BTreeMap<&'o str, &'o Node>,
+    memory: &'o Memory,
+    now: Monotonic,
+}
+
+/// What runs, as a plan takes it, when nobody remembers since when a node has been silent.
+pub fn running(observed: &Observed) -> Vec<Running> {
+    World::of(observed, &Memory::default(), Monotonic::default()).running()
+}
+
+impl<'o> World<'o> {
+    pub(super) fn of(observed: &'o Observed, memory: &'o Memory, now: Monotonic) -> World<'o> {
+        let mut by_owner: BTreeMap<&str, BTreeMap<&str, &Assignment>> = BTreeMap::new();
+        for assignment in &observed.assignments {
+            let name = assignment.metadata.name.as_deref().unwrap_or_default();
+            for owner in assignment.metadata.owner_references.iter().flatten() {
+                by_owner.entry(&owner.uid).or_default().insert(name, assignment);
+            }
+        }
+        let view = |app: &'o App| {
+            let uid = app.metadata.uid.as_deref().unwrap_or_default();
+            let own = by_owner.get(uid).cloned().unwrap_or_default();
+            View { app, current: current(app, &own), own, memory }
+        };
+        let nodes = observed.nodes.iter();
+        let nodes = nodes.filter_map(|node| Some((node.metadata.name.as_deref()?, node))).collect();
+        let views = observed.apps.iter().map(view).collect();
+        World { views, observed, nodes, memory, now }
+    }
+
+    /// Everything that takes room, for the planner.
+    pub(super) fn running(&self) -> Vec<Running> {
+        let mut running = Vec::new();
+        for view in &self.views {
+            running.extend(view.current.values().filter_map(|at| self.held(view, at)));
+        }
+        let mut room = self.room(&running);
+        for assignment in self.leaving() {
+            let Some(node) = assignment.spec.node.as_deref() else { continue };
+            let used = assignment.spec.resources.clone().unwrap_or_default();
+            // What is on its way out takes room until it is gone, except from those who were given
+            // that room already: they must not be chased away by it.
+            if !room.get_mut(node).is_some_and(|left| take(left, &used)) {
+                continue;
+            }
+            let replica = u32::try_from(running.len()).unwrap_or(u32::MAX);
+            running.push(Running {
+                app: format!("{}{LEAVING}", assignment.spec.app),
+                component: assignment.spec.component.clone(),
+                replica,
+                node: node.to_owned(),
+                engine: assignment.spec.engine,
+                resources: Some(used),
+                hold: Hold::Held,
+            });
+        }
+        running
+    }
+
+    fn held(&self, view: &View<'_>, at: &Placement) -> Option<Running> {
+        let node = at.node.clone()?;
+        let assignment = at.assignment.as_deref().and_then(|name| view.own.get(name));
+        let component = view.component(&at.component);
+        let lost = component.is_none_or(|component| self.is_lost(view.app, component, &node));
+        Some(Running {
+            app: app_id(view.app),
+            component: at.component.clone(),
+            replica: at.replica,
+            node,
+            engine: at.engine?,
+            resources: assignment.and_then(|assignment| assignment.spec.resources.clone()),
+            hold: if lost { Hold::Lost } else { Hold::Held },
+        })
+    }
+
+    /// Assignments that no status names: they were moved away, or nobody wants them.
+    fn leaving(&self) -> Vec<&'o Assignment> {
+        let mut wanted: BTreeSet<(&str, &str)> = BTreeSet::new();
+        for view in &self.views {
+            let namespace = view.app.metadata.namespace.as_deref().unwrap_or_default();
+            let names = view.current.values().filter_map(|at| at.assignment.as_deref());
+            wanted.extend(names.map(|name| (namespace, name)));
+        }
+        let named = |assignment: &&Assignment| {
+            let namespace = assignment.metadata.namespace.as_deref().unwrap_or_default();
+            wanted.contains(&(namespace, assignment.metadata.name.as_deref().unwrap_or_default()))
+        };
+        self.observed.assignments.iter().filter(|assignment| !named(assignment)).collect()
+    }
+
+    /// By node: what those who have a place leave of it.
+    fn room(&self, running: &[Running]) -> BTreeMap<&'o str, Resources> {
+        let mut room: BTreeMap<&str, Resources> = BTreeMap::new();
+        for (name, node) in &self.nodes {
+            let status = node.status.as_ref();
+            let has = status.and_then(|s| s.allocatable.clone().or_else(|| s.capacity.clone()));
+            room.insert(name, has.unwrap_or_default());
+        }
+        for one in running.iter().filter(|one| one.hold == Hold::Held) {
+            if let (Some(left), Some(used)) = (room.get_mut(one.node.as_str()), &one.resources) {
+                take(left, used);
+            }
+        }
+        room
+    }
+
+    /// Whether an instance on that node is given up: the node is gone, or silent for too long.
+    pub(super) fn is_lost(&self, app: &App, component: &Component, node: &str) -> bool {
+        if !self.nodes.contains_key(node) {
+            return true;
+        }
+        match (self.memory.silence(node, self.now), patience(app, component)) {
+            (Some(silence), Some(patience)) => silence >= patience,
+            (Some(_), None) | (None, _) => false,
+        }
+    }
+
+    /// When the first silent node with something on it will have had all its time.
+    pub(super) fn wake_at(&self) -> Option<Monotonic> {
+        let mut at: Option<Monotonic> = None;
+        for view in &self.views {
+            for placement in view.current.values() {
+                let node = placement.node.as_deref();
+                let Some(since) = node.and_then(|node| self.memory.silent.get(node)) else {
+                    continue;
+                };
+                let component = view.component(&placement.component);
+                let Some(patience) = component.and_then(|c| patience(view.app, c)) else {
+                    continue;
+                };
+                let due = *since + patience;
+                if due > self.now {
+                    at = Some(at.map_or(due, |at| at.min(due)));
+                }
+            }
+        }
+        at
+    }
+}
+
+impl<'o> View<'o> {
+    pub(super) fn component(&self, name: &str) -> Option<&'o Component> {
+        self.app.spec.components.iter().find(|component| component.name == name)
+    }
+
+    /// The Assignment of a placement, if it is there and stays.
+    pub(super) fn assignment(&self, at: &Placement) -> Option<&'o Assignment> {
+        let assignment = self.own.get(at.assignment.as_deref()?)?;
+        assignment.metadata.deletion_timestamp.is_none().then_some(*assignment)
+    }
+
+    /// Whether the instance is up where it was put. Of one on a silent node nobody knows.
+    pub(super) fn is_up(&self, at: &Placement) -> bool {
+        self.assignment(at).is_some_and(|assignment| self.is_well(assignment))
+    }
+
+    /// Whether the instance serves, there or, while it moves, where it was before.
+    pub(super) fn serves(&self, at: &Placement) -> bool {
+        let same = |own: &&&Assignment| {
+            own.spec.component == at.component
+                && own.spec.replica == at.replica
+                && own.metadata.deletion_timestamp.is_none()
+        };
+        self.own.values().filter(same).any(|own| self.is_well(own))
+    }
+
+    fn is_well(&self, assignment: &Assignment) -> bool {
+        let node = assignment.spec.node.as_deref().unwrap_or_default();
+        is_available(assignment) && !self.memory.silent.contains_key(node)
+    }
+}
+
+/// Whether the instance serves, as far as its agent says.
+pub(super) fn is_available(assignment: &Assignment) -> bool {
+    let status = assignment.status.as_ref();
+    status.is_some_and(|status| condition::is_true(&status.conditions, AVAILABLE))
+}
+
+/// What was decided before. What the status names counts; what is assigned without it is taken
+/// over, so that a status that got lost moves nothing.
+fn current(app: &App, own: &BTreeMap<&str, &Assignment>) -> BTreeMap<(String, u32), Placement> {
+    let mut current = BTreeMap::new();
+    if app.spec.stopped {
+        return current;
+    }
+    for assignment in own.values().filter(|own| own.metadata.deletion_timestamp.is_none()) {
+        let spec = &assignment.spec;
+        let at = Placement {
+            component: spec.component.clone(),
+            replica: spec.replica,
+            site: spec.site.clone(),
+            node: spec.node.clone(),
+            engine: Some(spec.engine),
+            assignment: assignment.metadata.name.clone(),
+            ready: false,
+            decision: spec.decision.clone(),
+        };
+        current.entry((spec.component.clone(), spec.replica)).or_insert(at);
+    }
+    for at in app.status.iter().flat_map(|status| &status.placements) {
+        current.insert((at.component.clone(), at.replica), at.clone());
+    }
+    current
+}
+
+/// Nodes that are known not to be ready, by themselves or with their site.
+pub(super) fn silent_nodes(observed: &Observed) -> Vec<&str> {
+    let sites = observed
+        .sites
+        .iter()
+        .filter(|site| site.status.as_ref().is_some_and(|status| is_silent(&status.conditions)));
+    let sites: BTreeSet<&str> = sites.filter_map(|site| site.metadata.name.as_deref()).collect();
+    let silent = |node: &&Node| {
+        sites.contains(node.spec.site.as_str())
+            || node.status.as_ref().is_some_and(|status| is_silent(&status.conditions))
+    };
+    observed.nodes.iter().filter(silent).filter_map(|node| node.metadata.name.as_deref()).collect()
+}
+
+fn is_silent(conditions: &[Condition]) -> bool {
+    condition::find(conditions, READY).is_some_and(|ready| match ready.status {
+        ConditionStatus::True => false,
+        ConditionStatus::False | ConditionStatus::Unknown => true,
+    })
+}
+
+/// How long an instance on a silent node is waited for; without end if nothing is said.
+fn patience(app: &App, component: &Component) -> Option<Duration> {
+    let rule = component.disconnect.as_ref().or(app.spec.disconnect.as_ref());
+    let Some(Disconnect { action, after, .. }) = rule else {
+        return (!component.stateful).then_some(REPLACE_AFTER_DEFAULT);
+    };
+    let after = after.map_or(REPLACE_AFTER_DEFAULT, |after| after.to_std());
+    match action {
+        DisconnectAction::Keep => None,
+        DisconnectAction::Replace => Some(after),
+        DisconnectAction::Stop => {
+            // The agent counts by itself and takes the instance down; then another may start.
+            let grace = component.stop_grace.map_or(STOP_GRACE_DEFAULT, |grace| grace.to_std());
+            Some(after.saturating_add(grace))
+        }
+    }
+}
+
+/// Takes from what is left; whether there was enough.
+fn take(left: &mut Resources, used: &Resources) -> bool {
+    let cpu = left.cpu.map_or(0, |cpu| cpu.millis());
+    let cpu = cpu.checked_sub(used.cpu.map_or(0, |cpu| cpu.millis()));
+    let bytes = |left: Option<tombolo_model::Bytes>, used: Option<tombolo_model::Bytes>| {
+        left.map_or(0, |left| left.get()).checked_sub(used.map_or(0, |used| used.get()))
+    };
+    let memory = bytes(left.memory, used.memory);
+    let storage = bytes(left.storage, used.storage);
+    let gpu = left.gpu.unwrap_or(0).checked_sub(used.gpu.unwrap_or(0));
+    let (Some(cpu), Some(memory), Some(storage), Some(gpu)) = (cpu, memory, storage, gpu) else {
+        return false;
+    };
+    left.cpu = Some(tombolo_model::Cpu::from_millis(cpu));
+    left.memory = Some(tombolo_model::Bytes::new(memory));
+    left.storage = Some(tombolo_model::Bytes::new(storage));
+    left.gpu = Some(gpu);
+    true
+}

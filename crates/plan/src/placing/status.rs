@@ -1,0 +1,234 @@
+//! What the status of an App says: how far it is, in words, numbers and conditions; and what of it
+//! is news.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use tombolo_model::app::{Endpoint, Placement, Unplaced};
+use tombolo_model::component::{Expose, Protocol};
+use tombolo_model::condition::{self, AVAILABLE, Finding, PLACED, READY};
+use tombolo_model::{AppPhase, AppStatus, Assignment, ConditionStatus};
+use tombolo_placement::ask;
+
+use super::News;
+use super::current::View;
+use super::verdict::Verdict;
+
+/// A person reads this much.
+const MESSAGE_CHARS_MAX: usize = 1024;
+/// Instances named in one sentence; more are counted.
+const NAMED_MAX: usize = 4;
+/// Addresses of one App.
+const ENDPOINTS_MAX: usize = 256;
+
+pub(super) fn status(view: &View<'_>, verdict: &Verdict, time_of_day: &Time) -> AppStatus {
+    let app = view.app;
+    let generation = app.metadata.generation;
+    let before = app.status.clone().unwrap_or_default();
+    let wanted: usize = app.spec.components.iter().map(ask::instances).sum();
+    let wanted = if app.spec.stopped { 0 } else { wanted };
+    let up = verdict.placements.iter().filter(|at| view.serves(at)).count();
+    let phase = phase(view, verdict, (up, wanted), before.phase);
+    let message = message(view, verdict, phase);
+    let mut conditions = before.conditions;
+    let mut set = |kind: &str, holds: bool, reason: &str| {
+        let status = if holds { ConditionStatus::True } else { ConditionStatus::False };
+        let message = message.as_str();
+        let finding = Finding { kind, status, reason, message, observed_generation: generation };
+        condition::set(&mut conditions, finding, time_of_day);
+    };
+    let is_placed = verdict.unplaced.is_empty() && verdict.refused.is_empty();
+    let is_placed = is_placed && verdict.placements.len() == wanted && !app.spec.stopped;
+    let placed_reason = match (is_placed, app.spec.stopped) {
+        (true, _) => "Placed",
+        (false, true) => "Stopped",
+        (false, false) => "Unplaceable",
+    };
+    set(PLACED, is_placed, placed_reason);
+    let serves = is_placed && up == wanted;
+    let phase_reason = phase.as_str();
+    set(AVAILABLE, serves, phase_reason);
+    set(READY, serves, phase_reason);
+    AppStatus {
+        observed_generation: generation,
+        phase: Some(phase),
+        message: Some(message),
+        ready: Some(format!("{up}/{wanted}")),
+        placements: verdict.placements.clone(),
+        unplaced: verdict.unplaced.clone(),
+        endpoints: endpoints(view, &verdict.placements),
+        conditions,
+    }
+}
+
+fn phase(
+    view: &View<'_>,
+    verdict: &Verdict,
+    (up, wanted): (usize, usize),
+    before: Option<AppPhase>,
+) -> AppPhase {
+    let lacks = !verdict.unplaced.is_empty() || !verdict.refused.is_empty();
+    match () {
+        () if view.app.spec.stopped => AppPhase::Stopped,
+        () if lacks && verdict.placements.is_empty() => AppPhase::Unplaceable,
+        () if lacks => AppPhase::Degraded,
+        () if up == wanted => AppPhase::Running,
+        () if matches!(before, Some(AppPhase::Running | AppPhase::Degraded)) => AppPhase::Degraded,
+        () => AppPhase::Deploying,
+    }
+}
+
+fn message(view: &View<'_>, verdict: &Verdict, phase: AppPhase) -> String {
+    let stays = if verdict.placements.is_empty() { "" } else { "what runs stays as it is; " };
+    let text = match phase {
+        AppPhase::Stopped if view.own.is_empty() => "stopped on request".to_owned(),
+        AppPhase::Stopped => "stopped on request; its instances are going down".to_owned(),
+        AppPhase::Running => "all instances are up".to_owned(),
+        AppPhase::Pending
+        | AppPhase::Placing
+        | AppPhase::Deploying
+        | AppPhase::Degraded
+        | AppPhase::Unplaceable => {
+            if !verdict.refused.is_empty() {
+                format!("{stays}{}", verdict.refused.join("; "))
+            } else if !verdict.unplaced.is_empty() {
+                format!("{stays}{}", conflict(&verdict.unplaced))
+            } else {
+                waiting(view, &verdict.placements)
+            }
+        }
+    };
+    text.chars().take(MESSAGE_CHARS_MAX).collect()
+}
+
+/// The first trouble in full, the others by name.
+fn conflict(unplaced: &[Unplaced]) -> String {
+    let Some(first) = unplaced.first() else { return String::new() };
+    let mut text = format!("{}/{} has no place: ", first.component, first.replica);
+    text.push_str(&first.reasons.join("; "));
+    if let Some(suggestion) = &first.suggestion {
+        text.push_str(&format!("; {suggestion}"));
+    }
+    let others: Vec<String> =
+        unplaced[1..].iter().map(|one| format!("{}/{}", one.component, one.replica)).collect();
+    if !others.is_empty() {
+        text.push_str(&format!("; nor has {}", some_of(&others)));
+    }
+    text
+}
+
+fn waiting(view: &View<'_>, placements: &[Placement]) -> String {
+    let waits = placements.iter().filter(|at| !view.serves(at));
+    let waits: Vec<String> = waits.map(place).collect();
+    format!("waiting for {}", some_of(&waits))
+}
+
+fn place(at: &Placement) -> String {
+    let node = at.node.as_deref().unwrap_or(&at.site);
+    format!("{}/{} on {node}", at.component, at.replica)
+}
+
+fn some_of(names: &[String]) -> String {
+    let shown = names.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(NAMED_MAX) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// Every address of every port that others may reach.
+fn endpoints(view: &View<'_>, placements: &[Placement]) -> Vec<Endpoint> {
+    let mut endpoints = Vec::new();
+    for at in placements.iter().filter(|at| at.ready) {
+        let Some(assignment) = view.assignment(at) else { continue };
+        let Some(component) = view.component(&at.component) else { continue };
+        for expose in &component.expose {
+            for (host, port) in reached(assignment, expose.port, expose.protocol) {
+                endpoints.push(Endpoint {
+                    component: at.component.clone(),
+                    port: expose.port,
+                    protocol: expose.protocol,
+                    url: url(expose, &host, port),
+                    public: expose.public,
+                });
+            }
+        }
+    }
+    endpoints.truncate(ENDPOINTS_MAX);
+    endpoints
+}
+
+fn url(expose: &Expose, host: &str, port: u16) -> String {
+    let scheme = match expose.protocol {
+        Protocol::Tcp => "tcp",
+        Protocol::Udp => "udp",
+        Protocol::Http => "http",
+        Protocol::Https => "https",
+    };
+    format!("{scheme}://{host}:{port}")
+}
+
+/// Hosts and ports under which a port of an instance is reached.
+pub(super) fn reached(
+    assignment: &Assignment,
+    port: u16,
+    protocol: Protocol,
+) -> Vec<(String, u16)> {
+    let Some(status) = &assignment.status else { return Vec::new() };
+    let published = status.ports.iter().find(|one| one.port == port && one.protocol == protocol);
+    let published = published.or_else(|| status.ports.iter().find(|one| one.port == port));
+    let port = published.and_then(|one| one.published).unwrap_or(port);
+    status.addresses.iter().map(|host| (bracketed(host), port)).collect()
+}
+
+/// An IPv6 address stands in brackets before a port.
+fn bracketed(host: &str) -> String {
+    if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.to_owned() }
+}
+
+/// What people should hear of: what is new in the placements, and what no longer has any.
+pub(super) fn news(view: &View<'_>, verdict: &Verdict) -> Vec<News> {
+    let before = view.app.status.as_ref();
+    let was = |at: &Placement| {
+        let placements = before.iter().flat_map(|status| &status.placements);
+        placements
+            .into_iter()
+            .find(|known| known.component == at.component && known.replica == at.replica)
+    };
+    let mut news = Vec::new();
+    if view.app.spec.stopped {
+        let count = before.map_or(0, |status| status.placements.len());
+        if count > 0 {
+            let message = format!("stopped on request, {count} instances go down");
+            news.push(News { bad: false, reason: "Stopped", message });
+        }
+        return news;
+    }
+    let fresh = verdict.placements.iter().filter(|at| was(at).is_none() && !at.ready);
+    let fresh: Vec<String> = fresh.map(place).collect();
+    if !fresh.is_empty() {
+        news.push(News { bad: false, reason: "Placed", message: some_of(&fresh) });
+    }
+    for at in &verdict.placements {
+        let Some(from) = was(at).filter(|known| known.node != at.node) else { continue };
+        let from = from.node.as_deref().unwrap_or(&from.site);
+        let why = at.decision.as_ref().and_then(|decision| decision.reason.as_deref());
+        let why = why.unwrap_or("its node is gone or has been silent for too long");
+        let message = format!("{} (before on {from}): {why}", place(at));
+        news.push(News { bad: false, reason: "Moved", message });
+    }
+    let told = |one: &Unplaced| {
+        let known = before.iter().flat_map(|status| &status.unplaced);
+        known.into_iter().any(|k| k.component == one.component && k.replica == one.replica)
+    };
+    let is_new = !verdict.unplaced.iter().all(told);
+    let refused = verdict.refused.join("; ");
+    let was_refused = before
+        .and_then(|status| status.message.as_deref())
+        .is_some_and(|message| !refused.is_empty() && message.contains(&refused));
+    if is_new {
+        let message = conflict(&verdict.unplaced);
+        news.push(News { bad: true, reason: "Unplaceable", message });
+    } else if !refused.is_empty() && !was_refused {
+        news.push(News { bad: true, reason: "Unplaceable", message: refused });
+    }
+    news
+}
