@@ -11,6 +11,7 @@ mod event;
 pub mod foreign;
 pub mod leases;
 mod mirror;
+pub mod placing;
 
 use std::future::Future;
 
@@ -29,6 +30,7 @@ where
     let mut loops = JoinSet::new();
     loops.spawn(leases::run(client("leases"), clock, shutdown()));
     loops.spawn(foreign::run(client("foreign"), clock, shutdown()));
+    loops.spawn(placing::run(client("placing"), clock, shutdown()));
     while let Some(ended) = loops.join_next().await {
         if let Err(error) = ended {
             tracing::error!(%error, "a loop has ended; restart the server to bring it back");

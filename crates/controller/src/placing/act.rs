@@ -1,0 +1,107 @@
+//! What the loop does about one App: one write for each action, in order.
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Client, ResourceExt};
+use serde_json::{Value, json};
+
+use tombolo_model::{App, Assignment, keys};
+use tombolo_plan::placing::{Action, News, Verb};
+
+use crate::clock;
+use crate::event::{self, Tone};
+
+/// Who we are in managedFields and Events.
+const FIELD_MANAGER: &str = "tombolo-placing";
+
+/// Carries out the actions until one fails. Whether all were.
+pub(super) async fn apply(client: &Client, app: &App, actions: &[Action]) -> bool {
+    let name = app.name_any();
+    for action in actions {
+        tracing::info!(app = name, %action, "applying");
+        if let Err(error) = carry_out(client, app, &action.verb).await {
+            tracing::warn!(app = name, %action, %error, "failed; the next look decides again");
+            return false;
+        }
+        if let Verb::Decide { news, .. } = &action.verb {
+            tell(client, app, news).await;
+        }
+    }
+    true
+}
+
+async fn carry_out(client: &Client, app: &App, verb: &Verb) -> Result<(), kube::Error> {
+    let namespace = app.namespace().unwrap_or_default();
+    let assignments: Api<Assignment> = Api::namespaced(client.clone(), &namespace);
+    match verb {
+        Verb::Decide { status, .. } => {
+            let apps: Api<App> = Api::namespaced(client.clone(), &namespace);
+            // The whole of it: what it said and no longer says is no longer so.
+            let patch = guarded(app.resource_version(), "/status", json!(status))?;
+            let name = app.name_any();
+            apps.patch_status(&name, &as_ourselves(), &Patch::Json::<()>(patch)).await.map(drop)
+        }
+        Verb::Create(assignment) => {
+            let params =
+                PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), dry_run: false };
+            assignments.create(&params, assignment).await.map(drop)
+        }
+        Verb::Update { name, resource_version, spec } => {
+            let patch = guarded(Some(resource_version.clone()), "/spec", json!(spec))?;
+            assignments.patch(name, &as_ourselves(), &Patch::Json::<()>(patch)).await.map(drop)
+        }
+        Verb::Delete { name, uid } => {
+            let only = Preconditions { uid: Some(uid.clone()), resource_version: None };
+            let params = DeleteParams { preconditions: Some(only), ..DeleteParams::default() };
+            match assignments.delete(name, &params).await {
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+                answer => answer.map(drop),
+            }
+        }
+    }
+}
+
+fn as_ourselves() -> PatchParams {
+    PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() }
+}
+
+/// Fails if the object is no longer the one that was looked at.
+fn guarded(
+    version: Option<String>,
+    path: &str,
+    value: Value,
+) -> Result<json_patch::Patch, kube::Error> {
+    let patch = json!([
+        {"op": "test", "path": "/metadata/resourceVersion", "value": version},
+        {"op": "add", "path": path, "value": value},
+    ]);
+    serde_json::from_value(patch).map_err(kube::Error::SerdeError)
+}
+
+/// An Event that cannot be written is no reason to stop: the status says the same.
+async fn tell(client: &Client, app: &App, news: &[News]) {
+    for one in news {
+        let about = ObjectReference {
+            api_version: Some(keys::API_VERSION.to_owned()),
+            kind: Some("App".to_owned()),
+            namespace: app.namespace(),
+            name: Some(app.name_any()),
+            uid: app.uid(),
+            ..ObjectReference::default()
+        };
+        let written = event::write(
+            client,
+            event::News {
+                component: FIELD_MANAGER,
+                about,
+                tone: if one.bad { Tone::Warning } else { Tone::Normal },
+                reason: one.reason,
+                message: one.message.clone(),
+            },
+            clock::time_of_day(),
+        );
+        if let Err(error) = written.await {
+            tracing::warn!(app = app.name_any(), %error, "an event could not be written");
+        }
+    }
+}
