@@ -2,9 +2,10 @@
 
 mod deployment;
 mod job;
+mod matchmake;
 
 use axum::Router;
-use axum::routing::{any, get};
+use axum::routing::{any, get, post};
 
 pub(crate) fn router() -> Router {
     let all = || get(deployment::list).post(deployment::create);
@@ -18,4 +19,5 @@ pub(crate) fn router() -> Router {
         .route("/api/v3/deployment/{id}/", one())
         .route("/api/v3/deployment/{id}/start", any(deployment::start))
         .route("/api/v3/deployment/{id}/stop", any(deployment::stop))
+        .route("/matchmake", post(matchmake::propose))
 }

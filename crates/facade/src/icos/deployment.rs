@@ -23,7 +23,7 @@ type Answer = Result<Json<Value>, Refusal>;
 
 /// Who we are in managedFields.
 const FIELD_MANAGER: &str = "tombolo-icos";
-const NAMESPACE_DEFAULT: &str = "default";
+pub(super) const NAMESPACE_DEFAULT: &str = "default";
 
 pub(crate) async fn list(Extension(caller): Extension<Caller>) -> Answer {
     let apps: Api<App> = Api::all(caller.client.clone());
@@ -102,7 +102,7 @@ async fn set_stopped(
 }
 
 /// ICOS answers 405 where a descriptor cannot be used, and its clients know it so.
-fn read(body: &[u8]) -> Result<Reading, Refusal> {
+pub(super) fn read(body: &[u8]) -> Result<Reading, Refusal> {
     let invalid = |message: String| Refusal::new(StatusCode::METHOD_NOT_ALLOWED, message);
     let text = std::str::from_utf8(body).map_err(|_| invalid("not UTF-8 text".to_owned()))?;
     let content = serde_json::from_str::<Value>(text).ok();

@@ -75,7 +75,7 @@ pub(crate) fn job(assignment: &Assignment, app: &App) -> Value {
 }
 
 /// ICOS knows two orchestrators by name; the others go by what they are.
-fn orchestrator(engine: Engine) -> &'static str {
+pub(super) fn orchestrator(engine: Engine) -> &'static str {
     match engine {
         Engine::Kubernetes => "ocm",
         Engine::Docker => "docker",
