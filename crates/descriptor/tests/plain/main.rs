@@ -1,5 +1,5 @@
 //! Compose files, plain Kubernetes manifests and EdgeNet's selective deployments: our samples in
-//! `examples/` and small texts, field by field.
+//! `examples/formats/` and small texts, field by field.
 
 #![expect(clippy::unwrap_used, reason = "a test may")]
 
@@ -17,7 +17,7 @@ use tombolo_descriptor::{Colour, Files, Reading, Severity, Source, read, render,
 use tombolo_model::component::Component;
 
 fn example(name: &str) -> String {
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/formats");
     fs::read_to_string(examples.join(name)).unwrap()
 }
 
