@@ -2,6 +2,8 @@
 //!
 //! Help texts are written here and nowhere else; a test keeps a snapshot of every one.
 
+mod placing;
+
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
@@ -15,6 +17,10 @@ use crate::{
     moment::parse_duration,
     output::Format,
     programs::Program,
+};
+
+pub(crate) use placing::{
+    InstanceArgs, MatchArgs, PlanArgs, SearchArgs, SimCommand, WhatIfArgs, WhyArgs,
 };
 
 const AFTER_HELP: &str = "\
@@ -85,6 +91,12 @@ pub(crate) enum ShellCommand {
     Diff(DiffArgs),
     Convert(ConvertArgs),
     Validate(ValidateArgs),
+    Plan(PlanArgs),
+    Why(WhyArgs),
+    WhatIf(WhatIfArgs),
+    Match(MatchArgs),
+    #[command(subcommand)]
+    Sim(SimCommand),
     Get(GetArgs),
     Describe(DescribeArgs),
     Delete(DeleteArgs),

@@ -76,7 +76,7 @@ impl Files for Text {
         if !inside || !real.starts_with(home) {
             return None;
         }
-        bounded(fs::File::open(&path).ok()?, &path).ok()
+        bounded(fs::File::open(&path).ok()?, &path, FILE_BYTES_MAX).ok()
     }
 }
 
@@ -111,6 +111,15 @@ pub(crate) fn read(
 
 /// The texts of all files, in order.
 pub(crate) fn texts(paths: &[String], stdin: impl Read) -> Result<Vec<Text>, Failure> {
+    texts_up_to(FILE_BYTES_MAX, paths, stdin)
+}
+
+/// The same, for files that may be larger than a manifest.
+pub(crate) fn texts_up_to(
+    bytes_max: u64,
+    paths: &[String],
+    stdin: impl Read,
+) -> Result<Vec<Text>, Failure> {
     if paths.is_empty() {
         return Err(Failure::usage("no file: name one, a folder, or - for stdin"));
     }
@@ -119,20 +128,20 @@ pub(crate) fn texts(paths: &[String], stdin: impl Read) -> Result<Vec<Text>, Fai
     for path in paths {
         match (path.as_str(), stdin.take()) {
             ("-", Some(stdin)) => {
-                let text = bounded(stdin, Path::new("stdin"))?;
+                let text = bounded(stdin, Path::new("stdin"), bytes_max)?;
                 texts.push(Text { name: "stdin".to_owned(), text, folder: None });
             }
             ("-", None) => return Err(Failure::usage("stdin (`-`) can be read only once")),
             (path, kept) => {
                 stdin = kept;
-                texts.extend(texts_at(Path::new(path))?);
+                texts.extend(texts_at(Path::new(path), bytes_max)?);
             }
         }
     }
     Ok(texts)
 }
 
-fn texts_at(path: &Path) -> Result<Vec<Text>, Failure> {
+fn texts_at(path: &Path, bytes_max: u64) -> Result<Vec<Text>, Failure> {
     let metadata = fs::metadata(path).map_err(|error| Failure::file(path, &error))?;
     let files = match metadata.is_dir() {
         true => files_in(path)?,
@@ -144,7 +153,8 @@ fn texts_at(path: &Path) -> Result<Vec<Text>, Failure> {
             true => PathBuf::from("."),
             false => parent.to_owned(),
         });
-        Ok(Text { name: path.display().to_string(), text: bounded(file, &path)?, folder })
+        let name = path.display().to_string();
+        Ok(Text { name, text: bounded(file, &path, bytes_max)?, folder })
     };
     files.into_iter().map(text).collect()
 }
@@ -169,14 +179,14 @@ fn files_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-fn bounded(reader: impl Read, path: &Path) -> Result<String, Failure> {
+fn bounded(reader: impl Read, path: &Path, bytes_max: u64) -> Result<String, Failure> {
     let mut bytes = Vec::new();
     reader
-        .take(FILE_BYTES_MAX + 1)
+        .take(bytes_max.saturating_add(1))
         .read_to_end(&mut bytes)
         .map_err(|error| Failure::file(path, &error))?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        let mebibytes = FILE_BYTES_MAX >> 20;
+    if bytes.len() as u64 > bytes_max {
+        let mebibytes = bytes_max >> 20;
         return Err(Failure::usage(format!("{}: larger than {mebibytes} MiB", path.display())));
     }
     String::from_utf8(bytes)

@@ -37,7 +37,7 @@ pub(super) fn run(shell: &mut Shell, args: &ConvertArgs) -> Result<Exit, Failure
 }
 
 /// Shows every problem of every file; whether one of them is an error.
-fn tell_problems(texts: &[Text], readings: &[Reading]) -> bool {
+pub(super) fn tell_problems(texts: &[Text], readings: &[Reading]) -> bool {
     for (text, reading) in texts.iter().zip(readings) {
         output::note_text(&render(text.source(), &reading.diagnostics, output::stderr_colour()));
     }

@@ -13,13 +13,20 @@ mod events;
 mod explain;
 mod fleet;
 mod get;
+mod matching;
+mod placements;
+mod plan;
 mod schema;
 mod selection;
+mod sim;
 mod token;
 mod token_join;
 mod validate;
 mod version;
 mod wait;
+mod what_if;
+mod why;
+mod world;
 
 pub(crate) use fleet::{NodeCommand, SiteCommand};
 
@@ -35,6 +42,11 @@ pub(crate) async fn run(shell: &mut Shell, command: ShellCommand) -> Result<Exit
         ShellCommand::Diff(args) => diff::run(shell, &args).await,
         ShellCommand::Convert(args) => convert::run(shell, &args),
         ShellCommand::Validate(args) => validate::run(shell, &args),
+        ShellCommand::Plan(args) => plan::run(shell, &args).await,
+        ShellCommand::Why(args) => why::run(shell, &args).await,
+        ShellCommand::WhatIf(args) => what_if::run(shell, &args).await,
+        ShellCommand::Match(args) => matching::run(shell, &args),
+        ShellCommand::Sim(command) => sim::run(shell, &command),
         ShellCommand::Get(args) => get::run(shell, &args).await,
         ShellCommand::Describe(args) => describe::run(shell, &args).await,
         ShellCommand::Delete(args) => delete::run(shell, &args).await,

@@ -4,6 +4,7 @@ mod api;
 mod descriptor;
 mod etcd;
 mod numbers;
+mod placement;
 mod server;
 mod store;
 mod watch;
@@ -27,6 +28,9 @@ pub(crate) struct BenchArgs {
     /// Measure on the disk of this folder; the folder for temporary files if left out.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
+    /// Placement: write small problems and our answers here, for `scripts/bench-placement.py`.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) models: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -39,6 +43,8 @@ pub(crate) enum Bench {
     Api,
     /// Text of every format to an App, a megabyte at a time.
     Descriptor,
+    /// Placements a second, the gap to the proven bound, growth to 100,000 nodes, and `why`.
+    Placement,
 }
 
 pub(crate) fn run(args: BenchArgs) -> Result<Exit, Failure> {
@@ -54,6 +60,7 @@ pub(crate) fn run(args: BenchArgs) -> Result<Exit, Failure> {
         Bench::Watch => runtime.block_on(watch::run(dir.path())),
         Bench::Api => runtime.block_on(api::run(dir.path())),
         Bench::Descriptor => descriptor::run(),
+        Bench::Placement => placement::run(args.models.as_deref()),
     };
     let mut out = Out::stdout();
     out.line(&line.map_err(failed)?.to_string())?;

@@ -1,0 +1,40 @@
+//! `tombolo match`: placement over files, without a server.
+
+use std::{collections::BTreeMap, fs};
+
+use tombolo_placement::{Continuum, Options, Scope, compile, plan};
+
+use super::{
+    placements::{self, Columns},
+    world,
+};
+use crate::{
+    args::MatchArgs,
+    failure::{Exit, Failure},
+    output::{self, harmless},
+    shell::Shell,
+};
+
+pub(super) fn run(shell: &mut Shell, args: &MatchArgs) -> Result<Exit, Failure> {
+    let topology = world::topology(&args.topology)?;
+    let apps = world::apps(&args.app, args.from)?;
+    let loads = BTreeMap::new();
+    let (continuum, troubles) =
+        Continuum::of(&topology.sites, &topology.nodes, &topology.links, &loads);
+    for trouble in topology.troubles.iter().chain(&troubles) {
+        output::note(&format!("note: {}", harmless(&trouble.to_string())));
+    }
+    let options = Options { scope: Scope::All, ..Options::default() };
+    if let Some(path) = &args.dump_model {
+        let model = compile(&continuum, &apps, &[], &options).problem.to_json();
+        fs::write(path, model).map_err(|error| Failure::file(path, &error))?;
+    }
+    let planned =
+        world::within(&args.search, |limits| plan(&continuum, &apps, &[], &options, limits));
+    let planned = planned.map_err(|error| Failure::failed(error.to_string()))?;
+    placements::print(shell, &planned, &apps, Columns::Places, args.output)?;
+    match placements::is_feasible(&planned) {
+        true => Ok(Exit::Ok),
+        false => Ok(Exit::NotPlaced),
+    }
+}

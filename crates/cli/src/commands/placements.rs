@@ -1,0 +1,231 @@
+//! A plan, as it is printed: where everything goes and why, and what has no place. Called by `match`
+//! and `plan`.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use tombolo_model::App;
+use tombolo_placement::plan::{AppPlan, InstancePlan, Outcome, Plan, Step};
+
+use crate::{
+    failure::Failure,
+    output::{self, Format, Paint, harmless, object, painted, table::Grid},
+    shell::Shell,
+};
+
+/// Which columns are worth their room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Columns {
+    /// Nothing runs yet.
+    Places,
+    /// Something runs, and there is a step from here to there.
+    Steps,
+}
+
+/// Whether everything that is wanted has a place.
+pub(super) fn is_feasible(plan: &Plan) -> bool {
+    plan.apps.iter().all(|app| app.outcome == Outcome::Placed)
+}
+
+pub(super) fn print(
+    shell: &mut Shell,
+    plan: &Plan,
+    apps: &[App],
+    columns: Columns,
+    format: Format,
+) -> Result<(), Failure> {
+    match format {
+        Format::Json => shell.out.text(&object::json(&as_json(plan, apps, columns))?),
+        Format::Table | Format::Wide => {
+            let text = for_people(plan, apps, columns, format, shell.out.colour);
+            shell.out.text(&text)?;
+            shell.out.flush()?;
+            for line in plan.troubles.iter().map(ToString::to_string).chain(plan.notes.clone()) {
+                output::note(&format!("note: {}", harmless(&line)));
+            }
+            if plan.apps.iter().any(|app| app.outcome == Outcome::Placed) {
+                output::note(&quality(plan));
+            }
+            Ok(())
+        }
+        Format::Yaml | Format::Name => {
+            Err(Failure::usage("a plan is printed as table, wide or json"))
+        }
+    }
+}
+
+/// The form that `match -o json` promises; several apps are told apart by one key more.
+pub(super) fn as_json(plan: &Plan, apps: &[App], columns: Columns) -> Value {
+    let mut placements = Vec::new();
+    let mut unplaced = Vec::new();
+    for app in &plan.apps {
+        let named = |mut value: Value, list: &mut Vec<Value>| {
+            if apps.len() > 1 || columns == Columns::Steps {
+                value["app"] = json!(app.app);
+            }
+            list.push(value);
+        };
+        for instance in &app.instances {
+            named(placement(instance, columns), &mut placements);
+        }
+        for missing in missing(plan, app, apps) {
+            named(
+                json!({
+                    "component": missing.component, "replica": missing.replica,
+                    "reasons": missing.reasons, "suggestion": missing.suggestion,
+                }),
+                &mut unplaced,
+            );
+        }
+    }
+    json!({
+        "feasible": is_feasible(plan), "objective": plan.objective, "bound": plan.bound,
+        "placements": placements, "unplaced": unplaced,
+    })
+}
+
+fn placement(instance: &InstancePlan, columns: Columns) -> Value {
+    let at = &instance.placement;
+    let decision = at.decision.as_ref();
+    let mut value = json!({
+        "component": at.component, "replica": at.replica, "site": at.site, "node": at.node,
+        "engine": at.engine.map(|engine| engine.as_str()),
+        "score": decision.and_then(|decision| decision.score),
+        "terms": decision.map(|decision| decision.terms.clone()).unwrap_or_default(),
+    });
+    if columns == Columns::Steps {
+        value["step"] = json!(step(&instance.step));
+    }
+    value
+}
+
+fn step(step: &Step) -> String {
+    match step {
+        Step::Start => "start".to_owned(),
+        Step::Stay => "stay".to_owned(),
+        Step::Move { from, .. } => format!("move from {from}"),
+        Step::Wait => "wait".to_owned(),
+    }
+}
+
+/// What has no place. An app that contradicts itself has none for any component.
+fn missing(plan: &Plan, app: &AppPlan, apps: &[App]) -> Vec<tombolo_model::app::Unplaced> {
+    if app.outcome == Outcome::Placed || !app.unplaced.is_empty() {
+        return app.unplaced.clone();
+    }
+    let about = format!("app {}", app.app);
+    let mut reasons: Vec<String> = plan
+        .troubles
+        .iter()
+        .filter(|trouble| trouble.about == about)
+        .map(|trouble| trouble.says.clone())
+        .collect();
+    if reasons.is_empty() {
+        reasons.push("no choice of nodes was found for all components together".to_owned());
+    }
+    let components = apps.get(app.index).map_or(&[][..], |app| &app.spec.components);
+    let unplaced = |component: &tombolo_model::component::Component| {
+        let component = component.name.clone();
+        tombolo_model::app::Unplaced { component, reasons: reasons.clone(), ..Default::default() }
+    };
+    components.iter().map(unplaced).collect()
+}
+
+fn for_people(plan: &Plan, apps: &[App], columns: Columns, format: Format, colour: bool) -> String {
+    let several = apps.len() > 1 || columns == Columns::Steps;
+    let mut header = vec!["COMPONENT", "REPLICA", "SITE", "NODE", "ENGINE", "SCORE"];
+    if several {
+        header.insert(0, "APP");
+    }
+    if columns == Columns::Steps {
+        header.push("STEP");
+    }
+    header.extend((format == Format::Wide).then_some("TERMS"));
+    header.push("WHY");
+    let mut grid = Grid::new(&header);
+    for app in &plan.apps {
+        for instance in &app.instances {
+            grid.rows.push(row(app, instance, several, columns, format));
+        }
+    }
+    let mut text = if grid.rows.is_empty() { String::new() } else { grid.to_text() };
+    for app in plan.apps.iter().filter(|app| app.outcome != Outcome::Placed) {
+        text.push_str(&without_place(plan, app, apps, colour));
+    }
+    text
+}
+
+fn row(
+    app: &AppPlan,
+    instance: &InstancePlan,
+    several: bool,
+    columns: Columns,
+    format: Format,
+) -> Vec<String> {
+    let at = &instance.placement;
+    let decision = at.decision.as_ref();
+    let mut cells = Vec::new();
+    cells.extend(several.then(|| harmless(&app.app)));
+    cells.extend([harmless(&at.component), at.replica.to_string(), harmless(&at.site)]);
+    cells.push(at.node.as_deref().map_or_else(|| "<any>".to_owned(), harmless));
+    cells.push(at.engine.map_or_else(|| "<none>".to_owned(), |engine| engine.to_string()));
+    let score = decision.and_then(|decision| decision.score);
+    cells.push(score.map_or_else(|| "-".to_owned(), |score| format!("{score:.1}")));
+    cells.extend((columns == Columns::Steps).then(|| step(&instance.step)));
+    if format == Format::Wide {
+        let terms = decision.map(|decision| terms(&decision.terms)).unwrap_or_default();
+        cells.push(if terms.is_empty() { "-".to_owned() } else { terms });
+    }
+    let reason = decision.and_then(|decision| decision.reason.as_deref());
+    cells.push(reason.map_or_else(|| "runs there".to_owned(), harmless));
+    cells
+}
+
+/// `energy=61.5,performance=80`.
+pub(super) fn terms(terms: &BTreeMap<String, f64>) -> String {
+    let each: Vec<String> = terms.iter().map(|(name, score)| format!("{name}={score}")).collect();
+    each.join(",")
+}
+
+/// Instances with the same trouble are told once.
+fn without_place(plan: &Plan, app: &AppPlan, apps: &[App], colour: bool) -> String {
+    let mut text = String::new();
+    let mut told: Vec<(Vec<String>, Option<String>, Vec<String>)> = Vec::new();
+    for one in missing(plan, app, apps) {
+        let name = format!("{}/{}", one.component, one.replica);
+        let alike = told.iter_mut().find(|(reasons, suggestion, _)| {
+            *reasons == one.reasons && *suggestion == one.suggestion
+        });
+        match alike {
+            Some((_, _, names)) => names.push(name),
+            None => told.push((one.reasons, one.suggestion, vec![name])),
+        }
+    }
+    for (reasons, suggestion, names) in told {
+        let has = if names.len() == 1 { "has" } else { "have" };
+        let line = format!("{} {has} no place:", harmless(&names.join(", ")));
+        text.push_str(&format!("{}\n", painted(Paint::Red, &line, colour)));
+        for reason in reasons {
+            text.push_str(&format!("  {}\n", harmless(&reason)));
+        }
+        if let Some(suggestion) = suggestion {
+            let line = format!("  {}\n", harmless(&suggestion));
+            text.push_str(&painted(Paint::Cyan, &line, colour));
+        }
+    }
+    if app.outcome == Outcome::Kept {
+        text.push_str("what runs stays as it is\n");
+    }
+    text
+}
+
+/// How good the plan is, and how surely.
+fn quality(plan: &Plan) -> String {
+    let objective = plan.objective;
+    if plan.optimal {
+        return format!("objective {objective}, proven to be the best");
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a percentage for people")]
+    let gap = 100.0 * (plan.bound - objective) as f64 / (plan.bound.abs().max(1)) as f64;
+    format!("objective {objective}, at most {gap:.1} % below the best ({})", plan.bound)
+}

@@ -1,0 +1,92 @@
+//! `tombolo plan`: where apps would be placed on the server as it is now. Writes nothing.
+
+use std::collections::BTreeSet;
+
+use tombolo_model::App;
+use tombolo_placement::ask::app_id;
+use tombolo_placement::plan::{Outcome, Step};
+use tombolo_placement::{Continuum, Options, Plan, Scope, plan};
+
+use super::{
+    placements::{self, Columns},
+    world::{self, Server},
+};
+use crate::{
+    args::PlanArgs,
+    failure::{Exit, Failure},
+    output::{self, harmless},
+    shell::Shell,
+};
+
+pub(super) async fn run(shell: &mut Shell, args: &PlanArgs) -> Result<Exit, Failure> {
+    let files = match args.files.is_empty() {
+        true => Vec::new(),
+        false => world::apps(&args.files, args.from)?,
+    };
+    let connection = shell.connect().await?;
+    let mut server = Server::look(&connection).await?;
+    let namespace = shell.globals.namespace.as_deref();
+    let mut shown: BTreeSet<String> = BTreeSet::new();
+    for mut app in files {
+        let own = app.metadata.namespace.take();
+        let own = namespace.map(str::to_owned).or(own).unwrap_or(connection.namespace.clone());
+        app.metadata.namespace = Some(own);
+        shown.insert(app_id(&app));
+        server.put(app);
+    }
+    for name in &args.apps {
+        let id = format!("{}/{name}", connection.namespace);
+        server.app(&id)?;
+        shown.insert(id);
+    }
+    // A file is placed as the loop would do it; an app by its name as if it could be chosen anew.
+    let scope = if args.files.is_empty() { Scope::All } else { Scope::Pending };
+    let options = Options { scope, ..Options::default() };
+    let observed = &server.observed;
+    let loads = std::collections::BTreeMap::new();
+    let (continuum, troubles) =
+        Continuum::of(&observed.sites, &observed.nodes, &observed.links, &loads);
+    for trouble in &troubles {
+        output::note(&format!("note: {}", harmless(&trouble.to_string())));
+    }
+    let running = tombolo_plan::placing::running(observed);
+    let planned = world::within(&args.search, |limits| {
+        plan(&continuum, &observed.apps, &running, &options, limits)
+    });
+    let planned = planned.map_err(|error| Failure::failed(error.to_string()))?;
+    let settled = settled(&shown, &planned);
+    let planned = only(planned, &shown);
+    placements::print(shell, &planned, &observed.apps, Columns::Steps, args.output)?;
+    for id in settled {
+        output::note(&format!("{}: nothing to do, it stays as it is", harmless(id)));
+    }
+    let lacks = |app: &tombolo_placement::plan::AppPlan| {
+        shown.contains(&app.app) && app.outcome != Outcome::Placed
+    };
+    Ok(if planned.apps.iter().any(lacks) { Exit::NotPlaced } else { Exit::Ok })
+}
+
+/// Those that the plan does not even speak of.
+fn settled<'a>(shown: &'a BTreeSet<String>, planned: &Plan) -> Vec<&'a String> {
+    shown.iter().filter(|id| !planned.apps.iter().any(|app| app.app == **id)).collect()
+}
+
+/// All of the apps that were asked about, and of the others what would change.
+fn only(mut planned: Plan, shown: &BTreeSet<String>) -> Plan {
+    for app in planned.apps.iter_mut().filter(|app| !shown.contains(&app.app)) {
+        app.instances.retain(|instance| !matches!(instance.step, Step::Stay));
+    }
+    planned.apps.retain(|app| shown.contains(&app.app) || !app.instances.is_empty());
+    planned
+}
+
+impl Server {
+    /// As if the app had been applied: its spec, in place of the one that is there.
+    fn put(&mut self, app: App) {
+        let id = app_id(&app);
+        match self.observed.apps.iter_mut().find(|known| app_id(known) == id) {
+            Some(known) => known.spec = app.spec,
+            None => self.observed.apps.push(app),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! `tombolo why`: the reasons of the past, and what keeps a component off a node now.
+
+use serde_json::{Value, json};
+use tombolo_model::App;
+use tombolo_model::app::{Decision, Placement, Unplaced};
+use tombolo_placement::explain::{Pair, pair};
+use tombolo_placement::{Continuum, Options};
+
+use super::{
+    placements,
+    world::{self, Server},
+};
+use crate::{
+    args::WhyArgs,
+    connection::Connection,
+    failure::{Exit, Failure},
+    output::{Format, Paint, harmless, object::json as as_text, painted},
+    shell::Shell,
+};
+
+pub(super) async fn run(shell: &mut Shell, args: &WhyArgs) -> Result<Exit, Failure> {
+    let (app, component) = match args.what.split_once('/') {
+        Some((app, component)) => (app, Some(component)),
+        None => (args.what.as_str(), None),
+    };
+    if !matches!(args.output, Format::Table | Format::Wide | Format::Json) {
+        return Err(Failure::usage("reasons are printed as table or json"));
+    }
+    let connection = shell.connect().await?;
+    match &args.node {
+        None => past(shell, args, &connection, app, component).await,
+        Some(node) => now(shell, args, &connection, (app, component, node)).await,
+    }
+}
+
+async fn past(
+    shell: &mut Shell,
+    args: &WhyArgs,
+    connection: &Connection,
+    name: &str,
+    component: Option<&str>,
+) -> Result<Exit, Failure> {
+    let resource = connection.resource("app").await?;
+    let object = connection.get(&resource.object(&connection.namespace, name)).await?;
+    let app: App = serde_json::from_value(object)
+        .map_err(|error| Failure::failed(format!("app {name} of the server: {error}")))?;
+    known_component(&app, name, component)?;
+    let status = app.status.unwrap_or_default();
+    let asked = |own: &str| component.is_none_or(|component| component == own);
+    let placements: Vec<&Placement> =
+        status.placements.iter().filter(|at| asked(&at.component)).collect();
+    let unplaced: Vec<&Unplaced> =
+        status.unplaced.iter().filter(|one| asked(&one.component)).collect();
+    if args.output == Format::Json {
+        let value = json!({"app": name, "placements": placements, "unplaced": unplaced,
+            "phase": status.phase, "message": status.message});
+        shell.out.text(&as_text(&value)?)?;
+        return Ok(Exit::Ok);
+    }
+    let phase = status.phase.map_or("Pending", |phase| phase.as_str());
+    let message = status.message.as_deref().unwrap_or("nobody has looked at it yet");
+    shell.out.line(&format!("{}: {phase}, {}", harmless(name), harmless(message)))?;
+    for at in placements {
+        let text = placement(at, shell.out.colour);
+        shell.out.text(&text)?;
+    }
+    for one in unplaced {
+        let line = format!("{}/{} has no place:", one.component, one.replica);
+        shell.out.line(&painted(Paint::Red, &harmless(&line), shell.out.colour))?;
+        for reason in one.reasons.iter().chain(&one.suggestion) {
+            shell.out.line(&format!("  {}", harmless(reason)))?;
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+fn known_component(app: &App, name: &str, component: Option<&str>) -> Result<(), Failure> {
+    let Some(component) = component else { return Ok(()) };
+    if app.spec.components.iter().any(|own| own.name == component) {
+        return Ok(());
+    }
+    let names: Vec<&str> = app.spec.components.iter().map(|own| own.name.as_str()).collect();
+    Err(Failure::new(Exit::NotFound, format!("app {name} has no component {component:?}"))
+        .hint(format!("it has {}", names.join(", "))))
+}
+
+fn placement(at: &Placement, colour: bool) -> String {
+    let node = at.node.as_deref().unwrap_or("any node");
+    let line = format!("{}/{} on {node} of {}", at.component, at.replica, at.site);
+    let mut text = format!("{}\n", painted(Paint::Green, &harmless(&line), colour));
+    let decision = at.decision.clone().unwrap_or_default();
+    let Decision { reason, score, terms, alternatives } = decision;
+    text.push_str(&format!("  {}\n", harmless(reason.as_deref().unwrap_or("no reason is kept"))));
+    if let Some(score) = score {
+        text.push_str(&format!("  score {score}: {}\n", placements::terms(&terms)));
+    }
+    for other in alternatives {
+        let node = other.node.unwrap_or(other.site);
+        let behind = other.behind.map_or(String::new(), |behind| format!(" {behind} behind:"));
+        let reason = other.reason.unwrap_or_default();
+        text.push_str(&format!("  not {}:{behind} {}\n", harmless(&node), harmless(&reason)));
+    }
+    text
+}
+
+async fn now(
+    shell: &mut Shell,
+    args: &WhyArgs,
+    connection: &Connection,
+    (name, component, node): (&str, Option<&str>, &str),
+) -> Result<Exit, Failure> {
+    let server = Server::look(connection).await?;
+    let id = format!("{}/{name}", connection.namespace);
+    let app = server.app(&id)?;
+    known_component(app, name, component)?;
+    let components: Vec<&str> = match component {
+        Some(component) => vec![component],
+        None => app.spec.components.iter().map(|own| own.name.as_str()).collect(),
+    };
+    let observed = &server.observed;
+    let loads = std::collections::BTreeMap::new();
+    let (continuum, _) = Continuum::of(&observed.sites, &observed.nodes, &observed.links, &loads);
+    let running = tombolo_plan::placing::running(observed);
+    let options = Options::default();
+    let mut all: Vec<Value> = Vec::new();
+    for component in components {
+        let about = (id.as_str(), component, node);
+        let found = pair(&continuum, &observed.apps, &running, &options, about)
+            .map_err(|trouble| world::as_failure(&trouble))?;
+        if args.output == Format::Json {
+            all.push(json!({"component": component, "node": node, "failing": found.failing,
+                "score": found.score, "terms": found.terms,
+                "instead": found.instead.iter().map(|(node, score)| json!({
+                    "node": node, "score": score})).collect::<Vec<_>>()}));
+            continue;
+        }
+        let text = verdict(component, node, &found, shell.out.colour);
+        shell.out.text(&text)?;
+    }
+    if args.output == Format::Json {
+        shell.out.text(&as_text(&Value::Array(all))?)?;
+    }
+    Ok(Exit::Ok)
+}
+
+fn verdict(component: &str, node: &str, found: &Pair, colour: bool) -> String {
+    let runs_there = found.instead.iter().any(|(other, _)| other == node);
+    let mut text = match (found.failing.is_empty(), runs_there) {
+        (true, true) => format!("{component} runs on {node}\n"),
+        (true, false) => format!("{component} could run on {node}: it meets every need\n"),
+        (false, _) => {
+            let line = format!("{component} cannot run on {node}:");
+            format!("{}\n", painted(Paint::Red, &line, colour))
+        }
+    };
+    for failing in &found.failing {
+        text.push_str(&format!("  {}\n", harmless(failing)));
+    }
+    text.push_str(&format!("  score {}: {}\n", found.score, placements::terms(&found.terms)));
+    for (other, score) in found.instead.iter().filter(|(other, _)| other != node) {
+        text.push_str(&format!("  it runs on {}, score {score}\n", harmless(other)));
+    }
+    text
+}

@@ -1,0 +1,247 @@
+//! What a plan is made from: sites, nodes, links, apps and what runs, from files or from a server.
+//! Called by `match`, `plan`, `why` and `what-if`.
+
+use std::{collections::BTreeMap, io};
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tombolo_descriptor::{Colour, Format, NoFiles, Reading, Source, render, render_notes};
+use tombolo_model::{App, keys, validate};
+use tombolo_placement::Trouble;
+use tombolo_placement::ask::app_id;
+use tombolo_placement::select::{Limits, WORK_DEFAULT};
+use tombolo_placement::topology::{Topology, icos};
+use tombolo_plan::placing::Observed;
+
+use super::{
+    convert,
+    selection::{self, CHUNK_SIZE},
+};
+use crate::{
+    args::SearchArgs,
+    connection::{Connection, JSON, Query},
+    failure::{Exit, Failure},
+    files::{self, Text},
+    moment, output,
+};
+
+/// A hundred thousand nodes with all their characteristics take a quarter of this.
+const TOPOLOGY_BYTES_MAX: u64 = 512 << 20;
+/// So much is read at once, at document boundaries: the tree of a text is many times its size.
+const PIECE_BYTES: usize = 1 << 20;
+/// More than this is not read by anybody.
+const PROBLEMS_MAX: usize = 20;
+
+/// Sites, nodes and links of files: native documents, or the JSON of an ICOS aggregator.
+pub(super) fn topology(paths: &[String]) -> Result<Topology, Failure> {
+    let mut found = Found::default();
+    for text in files::texts_up_to(TOPOLOGY_BYTES_MAX, paths, io::stdin())? {
+        match json_of(&text) {
+            Some(document) if document.get("apiVersion").is_none() => {
+                let read = icos(&document)
+                    .map_err(|trouble| Failure::failed(format!("{}: {trouble}", text.name)))?;
+                found.topology.sites.extend(read.sites);
+                found.topology.nodes.extend(read.nodes);
+                found.topology.links.extend(read.links);
+                found.topology.troubles.extend(read.troubles);
+            }
+            Some(document) => found.take(&text.name, document),
+            None => found.read(&text),
+        }
+    }
+    if !found.problems.is_empty() {
+        let shown: Vec<&str> =
+            found.problems.iter().take(PROBLEMS_MAX).map(String::as_str).collect();
+        return Err(Failure::failed(shown.join("\n       ")).hint("mend the topology"));
+    }
+    if !found.left_out.is_empty() {
+        let kinds: Vec<String> =
+            found.left_out.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        output::note(&format!("not part of a topology, and left out: {}", kinds.join(", ")));
+    }
+    Ok(found.topology)
+}
+
+/// The apps of files, of whatever format. What they cannot carry is told.
+pub(super) fn apps(paths: &[String], from: Option<Format>) -> Result<Vec<App>, Failure> {
+    let texts = files::texts(paths, io::stdin())?;
+    let readings: Vec<Reading> =
+        texts.iter().map(|text| tombolo_descriptor::read(text.source(), from, text)).collect();
+    if convert::tell_problems(&texts, &readings) {
+        return Err(Failure::failed("nothing was placed").hint("mend the errors above"));
+    }
+    let mut apps = Vec::new();
+    for (text, reading) in texts.iter().zip(readings) {
+        output::note_text(&render_notes(text.source(), &reading.notes, output::stderr_colour()));
+        apps.extend(reading.apps);
+    }
+    if apps.is_empty() {
+        return Err(Failure::failed(format!("there is no app in {}", paths.join(", "))));
+    }
+    Ok(apps)
+}
+
+/// What a server has to plan with.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) observed: Observed,
+}
+
+impl Server {
+    pub(super) async fn look(connection: &Connection) -> Result<Server, Failure> {
+        let observed = Observed {
+            apps: listed(connection, "apps").await?,
+            assignments: listed(connection, "assignments").await?,
+            sites: listed(connection, "sites").await?,
+            nodes: listed(connection, "nodes").await?,
+            links: listed(connection, "links").await?,
+        };
+        Ok(Server { observed })
+    }
+
+    /// By `namespace/name`.
+    pub(super) fn app(&self, id: &str) -> Result<&App, Failure> {
+        let known = self.observed.apps.iter().find(|app| app_id(app) == id);
+        known.ok_or_else(|| {
+            let name = id.split_once('/').map_or(id, |(_, name)| name);
+            Failure::new(Exit::NotFound, format!("there is no app {name:?}"))
+                .hint("`tombolo get apps -A` lists them all")
+        })
+    }
+}
+
+/// What a plan says about names that do not exist, and about everything else.
+pub(super) fn as_failure(trouble: &Trouble) -> Failure {
+    match trouble.says.as_str() {
+        "does not exist" => Failure::new(Exit::NotFound, trouble.to_string()),
+        _ => Failure::failed(trouble.to_string()),
+    }
+}
+
+/// All objects of one of our kinds, in all namespaces.
+async fn listed<K: DeserializeOwned>(
+    connection: &Connection,
+    kind: &str,
+) -> Result<Vec<K>, Failure> {
+    let resource = connection.resource(kind).await?;
+    let path = resource.collection(None);
+    let list = selection::list(connection, &path, &Query::default(), JSON, CHUNK_SIZE).await?;
+    let typed = |object: Value| {
+        let name = selection::name_of(&object).to_owned();
+        serde_json::from_value(object)
+            .map_err(|error| Failure::failed(format!("{kind} {name} of the server: {error}")))
+    };
+    selection::items(&resource, list).into_iter().map(typed).collect()
+}
+
+/// Runs a search within what was typed.
+pub(super) fn within<T>(search: &SearchArgs, run: impl FnOnce(&Limits<'_>) -> T) -> T {
+    let started = moment::monotonic();
+    let stop = || search.time_limit.is_some_and(|limit| started.elapsed() >= limit);
+    let work = if search.time_limit.is_some() { u64::MAX } else { WORK_DEFAULT };
+    run(&Limits { work, stop: &stop, seed: search.seed })
+}
+
+/// The document, if the text is one JSON object.
+fn json_of(text: &Text) -> Option<Value> {
+    if !text.text.trim_start().starts_with('{') {
+        return None;
+    }
+    serde_json::from_str(&text.text).ok()
+}
+
+#[derive(Debug, Default)]
+struct Found {
+    topology: Topology,
+    problems: Vec<String>,
+    /// Objects that are no part of a topology, by kind.
+    left_out: BTreeMap<String, usize>,
+}
+
+impl Found {
+    fn read(&mut self, text: &Text) {
+        for (line, piece) in pieces(&text.text) {
+            let name = match line {
+                1 => text.name.clone(),
+                line => format!("{} from line {line}", text.name),
+            };
+            let source = Source { name: &name, text: piece };
+            let reading = tombolo_descriptor::read(source, Some(Format::Native), &NoFiles);
+            if reading.has_errors() {
+                let shown = render(source, &reading.diagnostics, Colour::Never);
+                self.problems.push(shown.trim_end().replace('\n', "\n       "));
+            }
+            if !reading.apps.is_empty() {
+                *self.left_out.entry("App".to_owned()).or_default() += reading.apps.len();
+            }
+            for object in reading.others {
+                self.take(&name, object);
+            }
+        }
+    }
+
+    fn take(&mut self, source: &str, mut object: Value) {
+        let kind = object["kind"].as_str().unwrap_or_default().to_owned();
+        let ours = object["apiVersion"].as_str().unwrap_or_default().starts_with(keys::GROUP);
+        let invalid = if ours { validate::object(&object) } else { Vec::new() };
+        if let Some(first) = invalid.first() {
+            let name = selection::name_of(&object);
+            self.problems
+                .push(format!("{source}: {kind} {name}: {}: {}", first.field, first.message));
+            return;
+        }
+        let read = match (kind.as_str(), ours) {
+            ("Site", true) => serde_json::from_value(object).map(|o| self.topology.sites.push(o)),
+            ("Node", true) => serde_json::from_value(object).map(|o| self.topology.nodes.push(o)),
+            ("Link", true) => serde_json::from_value(object).map(|o| self.topology.links.push(o)),
+            (list, false) if list.ends_with("List") => {
+                let items = object.get_mut("items").map(Value::take);
+                for item in items.as_ref().and_then(Value::as_array).into_iter().flatten() {
+                    self.take(source, item.clone());
+                }
+                Ok(())
+            }
+            (_, _) => {
+                *self.left_out.entry(kind.clone()).or_default() += 1;
+                Ok(())
+            }
+        };
+        if let Err(error) = read {
+            self.problems.push(format!("{source}: {kind}: {error}"));
+        }
+    }
+}
+
+/// The text in pieces of whole documents, each with the number of its first line. A line that
+/// begins with `---` ends a document wherever it stands.
+fn pieces(text: &str) -> Vec<(usize, &str)> {
+    let mut pieces = Vec::new();
+    let (mut start, mut first_line) = (0, 1);
+    let (mut at, mut line) = (0, 1);
+    for each in text.split_inclusive('\n') {
+        if each.starts_with("---") && at - start >= PIECE_BYTES {
+            pieces.push((first_line, &text[start..at]));
+            (start, first_line) = (at, line);
+        }
+        at += each.len();
+        line += 1;
+    }
+    pieces.push((first_line, &text[start..]));
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_read_in_pieces_of_whole_documents() {
+        let document = format!("---\nkind: Node\nnote: {}\n", "x".repeat(1000));
+        let text = document.repeat(3000);
+        let pieces = pieces(&text);
+        assert!(pieces.len() > 2, "{}", pieces.len());
+        assert_eq!(pieces.iter().map(|(_, piece)| *piece).collect::<String>(), text);
+        assert!(pieces.iter().all(|(_, piece)| piece.starts_with("---\n")));
+        assert_eq!(pieces[1].0, pieces[0].1.lines().count() + 1);
+    }
+}
