@@ -2,7 +2,7 @@
 //! output, and in the list at the end of `make test`.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// kubectl, if there is one; otherwise `test` is noted as skipped.
@@ -15,6 +15,21 @@ pub fn kubectl(test: &str) -> Option<PathBuf> {
 pub fn python(test: &str) -> Option<PathBuf> {
     let python = variable("TOMBOLO_TEST_PYTHON").map(PathBuf::from).or_else(python_in_cache)?;
     find(test, "a Python with the kubernetes client", python, &["-c", "import kubernetes"])
+}
+
+/// A file of the projects whose formats are read, which are not part of this repository; without
+/// it, `test` is noted as skipped.
+pub fn shared(test: &str, path: &str) -> Option<PathBuf> {
+    let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let mut above = above.map(|folder| folder.join("shared"));
+    let folder = variable("TOMBOLO_SHARED")
+        .map(PathBuf::from)
+        .or_else(|| above.find(|folder| folder.join("FORMATS.md").is_file()));
+    let found = folder.map(|folder| folder.join(path)).filter(|file| file.is_file());
+    if found.is_none() {
+        skip(test, &format!("{path} is not there (set TOMBOLO_SHARED to the folder that has it)"));
+    }
+    found
 }
 
 /// Notes that `test` did not run, and why.
