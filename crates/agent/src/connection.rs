@@ -45,6 +45,11 @@ impl Connection {
         Ok((Connection { clients: receiver }, replacer))
     }
 
+    /// A client that stays: one that goes straight to a server in the same process.
+    pub fn fixed(client: Client) -> Connection {
+        Connection { clients: watch::channel(client).1 }
+    }
+
     /// The client of now. Ask again for every request or watch, and do not keep it.
     pub fn client(&self) -> Client {
         self.clients.borrow().clone()

@@ -34,6 +34,8 @@ pub enum Error {
     },
     #[error("the answer of the controller cannot be used: {problem}")]
     Answer { problem: String },
+    #[error("cannot open an engine")]
+    Engine(#[from] tombolo_driver::Error),
     #[error(transparent)]
     Identity(#[from] tombolo_identity::Error),
 }
@@ -50,6 +52,7 @@ impl Error {
             | Error::NothingToJoinWith { .. }
             | Error::Refused { .. }
             | Error::Quarantined { .. }
+            | Error::Engine(_)
             | Error::Identity(_) => false,
         }
     }

@@ -1,20 +1,37 @@
-//! The agent of a node: it joins, keeps its certificate young and its Lease alive.
+//! The agent of a node: it joins, keeps its certificate young and its Lease alive, and runs what is
+//! assigned to it.
 //!
-//! `tombolo agent` calls [`run`]. Start reading at [`join`], then [`renewal`], which decides when a
-//! certificate is renewed, and [`connection`], through which everything else reaches the server.
+//! `tombolo agent` calls [`run()`], `tombolo up` [`run_beside`]. The one half keeps the way to the
+//! server: start at [`join`], then [`renewal`], which decides when a certificate is renewed, and
+//! [`connection`]. The other half works: start at [`converge`], which is fed by `feed` and
+//! [`cache`]; what is decided there is in `tombolo_plan::instances`.
 
+pub mod cache;
+pub mod claim;
 pub mod clock;
 pub mod connection;
+pub mod converge;
 pub mod credentials;
+pub mod desired;
+pub mod engines;
 mod error;
+mod feed;
+mod health;
 pub mod heartbeat;
+pub mod held;
 pub mod join;
 pub mod join_file;
 pub mod machine;
+mod node;
+mod observe;
 pub mod renewal;
+pub mod report;
 mod run;
+pub mod tell;
+mod work;
 
 pub use connection::Connection;
 pub use error::Error;
 pub use join_file::JoinFile;
-pub use run::{Settings, run};
+pub use node::examine;
+pub use run::{Beside, Settings, run, run_beside};

@@ -1,15 +1,22 @@
 //! The agent from its start to its end: join or come back, then keep the certificate young and the
-//! Lease alive. Start reading at [`run`].
+//! Lease alive, while [`crate::work`] does what is assigned. Start reading at [`run`].
 
 use std::future::Future;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
+use tombolo_plan::Monotonic;
+
+use crate::clock::Clock;
 use crate::connection::{Connection, Replacer};
 use crate::credentials::{Credentials, Folder};
+use crate::desired::Place;
 use crate::join::{self, Applicant};
 use crate::renewal::{self, Due};
-use crate::{Error, JoinFile, clock, heartbeat, machine};
+use crate::work::{self, Workplace};
+use crate::{Error, JoinFile, clock, engines, heartbeat, machine};
 
 /// A copy stays quiet, and asks now and then whether it still counts as one.
 const QUARANTINE_PAUSE: Duration = Duration::from_secs(5 * 60);
@@ -37,7 +44,7 @@ pub struct Settings {
 
 /// Who this agent is.
 struct Agent {
-    folder: Folder,
+    folder: Arc<Folder>,
     credentials: Credentials,
     machine: String,
     instance: String,
@@ -55,9 +62,21 @@ pub async fn run(settings: Settings, shutdown: impl Future<Output = ()>) -> Resu
     let (connection, mut replacer) = Connection::open(&agent.credentials, &agent.instance)?;
     let identity = &agent.credentials.identity;
     tracing::info!(site = identity.site, node = identity.node, "the agent is in");
+    let (heartbeats, heard) = watch::channel(Monotonic::default());
+    let workplace = Workplace {
+        place: Place { site: identity.site.clone(), node: identity.node.clone() },
+        machine: agent.machine.clone(),
+        drivers: engines::open(agent.folder.path())?,
+        folder: Arc::clone(&agent.folder),
+        connection: connection.clone(),
+        clock: Clock::start(),
+        heard,
+    };
+    let pulse = Pulse { clock: workplace.clock, heartbeats };
     let lived = tokio::select! {
         () = &mut shutdown => Ok(()),
-        ended = live(&mut agent, &settings, &connection, &mut replacer) => ended,
+        () = work::run(workplace) => Ok(()),
+        ended = live(&mut agent, &settings, &connection, &mut replacer, &pulse) => ended,
     };
     let node = &agent.credentials.identity.node;
     if lived.is_ok() {
@@ -69,9 +88,73 @@ pub async fn run(settings: Settings, shutdown: impl Future<Output = ()>) -> Resu
     lived
 }
 
+/// Tells the working half when the server was heard.
+struct Pulse {
+    clock: Clock,
+    heartbeats: watch::Sender<Monotonic>,
+}
+
+impl Pulse {
+    fn heard(&self) {
+        // If nobody listens, the agent is ending.
+        let _ = self.heartbeats.send(self.clock.now());
+    }
+}
+
+/// An agent in the process of the server itself, which needs no door.
+#[derive(Clone, Debug)]
+pub struct Beside {
+    pub folder: PathBuf,
+    pub site: String,
+    pub node: String,
+}
+
+/// Works with a client that acts as the agent of a Site and Node that exist, until `shutdown` is
+/// ready. What it runs goes on then.
+pub async fn run_beside(
+    beside: Beside,
+    client: kube::Client,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), Error> {
+    let folder = Arc::new(Folder::open(&beside.folder)?);
+    let machine = machine::id(&folder)?;
+    let instance = machine::instance(&machine)?;
+    let (heartbeats, heard) = watch::channel(Monotonic::default());
+    let place = Place { site: beside.site, node: beside.node };
+    let workplace = Workplace {
+        place: place.clone(),
+        machine,
+        drivers: engines::open(folder.path())?,
+        folder,
+        connection: Connection::fixed(client.clone()),
+        clock: Clock::start(),
+        heard,
+    };
+    let pulse = Pulse { clock: workplace.clock, heartbeats };
+    tokio::select! {
+        () = shutdown => (),
+        () = work::run(workplace) => (),
+        () = beat_on(&client, &place.node, &instance, &pulse) => (),
+    }
+    // If nobody hears it, the Lease runs out by itself.
+    let release = heartbeat::release(&client, &place.node);
+    let _ = tokio::time::timeout(RELEASE_TIMEOUT, release).await;
+    Ok(())
+}
+
+async fn beat_on(client: &kube::Client, node: &str, instance: &str, pulse: &Pulse) {
+    loop {
+        match heartbeat::beat(client, node, instance).await {
+            Ok(()) => pulse.heard(),
+            Err(error) => tracing::warn!(error = chain(&error), "no heartbeat; trying again"),
+        }
+        tokio::time::sleep(heartbeat::EVERY).await;
+    }
+}
+
 /// With what an earlier start left, or with the join file.
 async fn come_in(settings: &Settings) -> Result<Agent, Error> {
-    let folder = Folder::open(&settings.folder)?;
+    let folder = Arc::new(Folder::open(&settings.folder)?);
     let machine = match &settings.machine {
         Some(machine) => machine.clone(),
         None => machine::id(&folder)?,
@@ -120,6 +203,7 @@ async fn live(
     settings: &Settings,
     connection: &Connection,
     replacer: &mut Replacer,
+    pulse: &Pulse,
 ) -> Result<(), Error> {
     let mut failures = 0;
     loop {
@@ -134,6 +218,7 @@ async fn live(
         let pause = match done {
             Ok(wait) => {
                 failures = 0;
+                pulse.heard();
                 heartbeat::EVERY.min(wait)
             }
             Err(error) => {

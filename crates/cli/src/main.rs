@@ -30,6 +30,12 @@ use crate::{
 };
 
 fn main() -> ExitCode {
+    // Beside each process that an agent runs there is one of these; it must stay small, so it gets
+    // neither a runtime nor a log. No one types it.
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == "supervise") {
+        return tombolo_driver_process::supervise::main(words);
+    }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return told_by_clap(&error),

@@ -60,9 +60,11 @@ fn failure(error: &Error) -> Failure {
         Error::Refused { .. } | Error::Quarantined { .. } => Exit::Denied,
         Error::Unreachable { .. } | Error::Answer { .. } => Exit::Unreachable,
         Error::NothingToJoinWith { .. } => Exit::Usage,
-        Error::File { .. } | Error::Malformed { .. } | Error::InUse { .. } | Error::Identity(_) => {
-            Exit::Failed
-        }
+        Error::File { .. }
+        | Error::Malformed { .. }
+        | Error::InUse { .. }
+        | Error::Engine(_)
+        | Error::Identity(_) => Exit::Failed,
     };
     let mut message = error.to_string();
     let mut source = std::error::Error::source(error);

@@ -1,0 +1,211 @@
+//! What the agent was told, on its own disk: with it everything is started again on a machine that
+//! comes up while the controller is away. Read once at the start, written when it has changed;
+//! called by [`crate::work`].
+//!
+//! Secrets are sealed with a key that is made of the agent's own and of the machine's id, so that
+//! a copy of this file alone, or on another machine, is of no use.
+
+mod seal;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tombolo_model::Assignment;
+
+use crate::Error;
+use crate::credentials::Folder;
+use crate::desired::{self, Entries, Place};
+use crate::held::{Good, Held};
+
+const FILE: &str = "assignments.json";
+/// A thousand large Assignments fit; more would not be ours.
+const BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// The file and what is in it.
+#[derive(Debug)]
+pub struct Cache {
+    folder: Arc<Folder>,
+    machine: String,
+    saved: Option<Kept>,
+}
+
+/// What is kept. What changes without anything to be done about it is left out: statuses, versions.
+#[derive(Clone, Debug, PartialEq)]
+struct Kept {
+    newest: u64,
+    assignments: BTreeMap<String, Assignment>,
+    good: BTreeMap<String, Good>,
+    entries: Entries,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Document {
+    /// Which machine this was written on. On another it is a copy, which runs nothing.
+    machine: String,
+    site: String,
+    node: String,
+    newest: u64,
+    assignments: BTreeMap<String, Assignment>,
+    good: BTreeMap<String, Good>,
+    sealed: String,
+}
+
+/// As JSON, keys of maps are text: a list of pairs takes any.
+type Pairs = Vec<(desired::Source, BTreeMap<String, Vec<u8>>)>;
+
+#[derive(Default, Serialize, Deserialize)]
+struct Secrets {
+    entries: Pairs,
+    good: BTreeMap<String, Pairs>,
+}
+
+impl Cache {
+    /// With what an earlier start left. A file that cannot be used is told and left aside: the
+    /// server says it all again.
+    pub fn open(folder: Arc<Folder>, machine: &str, place: &Place) -> (Cache, Held) {
+        let mut cache = Cache { folder, machine: machine.to_owned(), saved: None };
+        let kept = match cache.read(place) {
+            Ok(kept) => kept,
+            Err(error) => {
+                tracing::warn!(error = desired::chain(&error), "nothing is known from before");
+                None
+            }
+        };
+        let held = kept.clone().map(Held::from).unwrap_or_default();
+        cache.saved = kept;
+        (cache, held)
+    }
+
+    /// What would have to be written; nothing if the file says it already.
+    pub fn changed(&mut self, held: &Held, place: &Place) -> Option<Draft> {
+        let kept = Kept::of(held, place);
+        // The version alone is worth no write to a flash card; it goes with the next.
+        let same = self.saved.as_ref().is_some_and(|saved| {
+            saved.assignments == kept.assignments
+                && saved.good == kept.good
+                && saved.entries == kept.entries
+        });
+        if same {
+            return None;
+        }
+        self.saved = Some(kept.clone());
+        let (folder, machine) = (Arc::clone(&self.folder), self.machine.clone());
+        Some(Draft { folder, machine, place: place.clone(), kept })
+    }
+
+    /// The last draft did not reach the disk: the next look tries again.
+    pub fn failed(&mut self) {
+        self.saved = None;
+    }
+
+    fn read(&self, place: &Place) -> Result<Option<Kept>, Error> {
+        let path = self.folder.path().join(FILE);
+        let fail = |source| Error::File { doing: "read", path: path.clone(), source };
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(fail(source)),
+        };
+        let mut text = String::new();
+        file.take(BYTES_MAX).read_to_string(&mut text).map_err(fail)?;
+        let malformed =
+            |problem: String| Error::Malformed { path: self.folder.path().join(FILE), problem };
+        let document: Document =
+            serde_json::from_str(&text).map_err(|error| malformed(error.to_string()))?;
+        if document.machine != self.machine {
+            return Err(malformed("it was written on another machine".to_owned()));
+        }
+        if (&document.site, &document.node) != (&place.site, &place.node) {
+            return Err(malformed("it was written for another node".to_owned()));
+        }
+        let key = seal::Key::new(&self.folder.key()?, &self.machine);
+        // With a new key the old seal cannot be opened; the server hands the Secrets out again.
+        let opened = key.open(&document.sealed).and_then(|text| serde_json::from_slice(&text).ok());
+        Ok(Some(Kept::from_parts(document, opened.unwrap_or_default())))
+    }
+}
+
+/// A state on its way to the disk.
+#[derive(Debug)]
+pub struct Draft {
+    folder: Arc<Folder>,
+    machine: String,
+    place: Place,
+    kept: Kept,
+}
+
+impl Draft {
+    /// Returns when it is on the disk. Blocks.
+    pub fn write(self) -> Result<(), Error> {
+        let key = seal::Key::new(&self.folder.key()?, &self.machine);
+        let good = self.kept.good.iter();
+        let secrets = Secrets {
+            good: good.map(|(uid, good)| (uid.clone(), pairs(&good.entries))).collect(),
+            entries: pairs(&self.kept.entries),
+        };
+        let plain = serde_json::to_vec(&secrets).expect("plain fields can be written");
+        let document = Document {
+            machine: self.machine,
+            site: self.place.site,
+            node: self.place.node,
+            newest: self.kept.newest,
+            assignments: self.kept.assignments,
+            good: self.kept.good,
+            sealed: key.seal(plain)?,
+        };
+        let text = serde_json::to_string(&document).expect("plain fields can be written");
+        self.folder.write(FILE, &text)
+    }
+}
+
+impl Kept {
+    fn of(held: &Held, place: &Place) -> Kept {
+        let ours = held.assignments.iter().filter(|(_, found)| desired::is_ours(found, place));
+        Kept {
+            newest: held.newest,
+            assignments: ours.map(|(uid, found)| (uid.clone(), bare(found))).collect(),
+            good: held.good.clone(),
+            entries: held.entries.clone(),
+        }
+    }
+
+    fn from_parts(document: Document, secrets: Secrets) -> Kept {
+        let mut sealed = secrets.good;
+        let good = document.good.into_iter().map(|(uid, good)| {
+            let entries = sealed.remove(&uid).unwrap_or_default().into_iter().collect();
+            (uid, Good { entries, ..good })
+        });
+        Kept {
+            newest: document.newest,
+            good: good.collect(),
+            assignments: document.assignments,
+            entries: secrets.entries.into_iter().collect(),
+        }
+    }
+}
+
+impl From<Kept> for Held {
+    fn from(kept: Kept) -> Held {
+        let Kept { newest, assignments, good, entries } = kept;
+        Held { newest, assignments, good, entries, ..Held::default() }
+    }
+}
+
+/// Without what changes while nothing is to be done. The claim of an Assignment without a node
+/// stays: it says that it is ours.
+pub(crate) fn bare(assignment: &Assignment) -> Assignment {
+    let mut bare = assignment.clone();
+    bare.metadata.managed_fields = None;
+    bare.metadata.resource_version = None;
+    bare.status = assignment.status.as_ref().filter(|_| bare.spec.node.is_none()).map(|status| {
+        tombolo_model::AssignmentStatus { agent: status.agent.clone(), ..Default::default() }
+    });
+    bare
+}
+
+fn pairs(entries: &Entries) -> Pairs {
+    entries.iter().map(|(source, values)| (source.clone(), values.clone())).collect()
+}

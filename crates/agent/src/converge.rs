@@ -1,0 +1,347 @@
+//! Brings the engines of this node to what is assigned to it: looks, lets
+//! [`tombolo_plan::instances`] decide, acts. Called by [`crate::work`], which wakes it and writes what
+//! it has to tell; start at [`Converge::activate`].
+//!
+//! One activation lists, decides and begins: whatever takes long (a start, a stop) has a task of its
+//! own, and until that is done the plan sees it as under way.
+
+mod look;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt as _;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tombolo_driver::{Driver, Error, InstanceId, Spec};
+use tombolo_model::keys::FINALIZER_ASSIGNMENT;
+use tombolo_model::{Assignment, Engine};
+use tombolo_plan::Monotonic;
+use tombolo_plan::instances::{
+    self, Action, Authority, Desired, Id, Memory, Observed, Phase, Verb,
+};
+
+use crate::cache::bare;
+use crate::claim::{self, Decision};
+use crate::desired::{self, Job, Place};
+use crate::health::Checks;
+use crate::held::{Good, Held};
+use crate::observe::{self, Look};
+use crate::report::{self, Sight};
+use crate::tell::{What, Write};
+
+/// More at once would be a load of its own on a small machine; the next look goes on.
+const ACTIONS_AT_ONCE_MAX: usize = 32;
+/// A driver that has not answered by then is tried again.
+const ACTION_TIMEOUT: Duration = Duration::from_secs(120);
+/// After a stop or a removal that failed; starts have a pause of their own in the plan.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
+
+pub type Drivers = BTreeMap<Engine, Arc<dyn Driver>>;
+
+#[derive(Debug)]
+pub struct Converge {
+    place: Place,
+    drivers: Drivers,
+    engines: BTreeSet<Engine>,
+    pub held: Held,
+    memory: Memory,
+    claims: claim::Memory,
+    checks: Checks,
+    actions: JoinSet<Done>,
+    busy: BTreeMap<Id, Verb>,
+    attempts: BTreeMap<Id, Attempt>,
+}
+
+/// How often a start was tried, and why the last try failed.
+#[derive(Debug, Default)]
+struct Attempt {
+    count: u64,
+    error: Option<Error>,
+}
+
+/// An action that came to its end.
+#[derive(Debug)]
+pub struct Done {
+    id: Id,
+    verb: Verb,
+    result: Result<(), Error>,
+}
+
+/// What the look needs to know of the world outside.
+#[derive(Clone, Debug)]
+pub struct Now {
+    pub clock: Monotonic,
+    /// For people to read.
+    pub time: Timestamp,
+    pub cut_off_since: Option<Monotonic>,
+    /// Where this machine is reached.
+    pub address: String,
+}
+
+/// What one activation came to.
+#[derive(Debug, Default)]
+pub struct Report {
+    pub begun: Vec<Action>,
+    /// How many are left for the next activation.
+    pub deferred: usize,
+    /// What the server should be told. Whatever still is to be told is in the next report too.
+    pub writes: Vec<Write>,
+    pub strays: Vec<Id>,
+    pub wake_at: Option<Monotonic>,
+}
+
+impl Converge {
+    /// Begins with what is held, which may come from the disk.
+    pub fn new(place: Place, drivers: Drivers, held: Held) -> Converge {
+        let good = held.good.iter().map(|(uid, good)| (uid.clone(), good.revision)).collect();
+        Converge {
+            engines: drivers.keys().copied().collect(),
+            memory: Memory::of_good(good),
+            place,
+            drivers,
+            held,
+            claims: claim::Memory::default(),
+            checks: Checks::new(),
+            actions: JoinSet::new(),
+            busy: BTreeMap::new(),
+            attempts: BTreeMap::new(),
+        }
+    }
+
+    /// Comes when the health of something has changed.
+    pub fn health_changed(&self) -> Arc<Notify> {
+        self.checks.changed()
+    }
+
+    /// Comes when an action has ended; never if there is none.
+    pub async fn next_done(&mut self) {
+        let done = match self.actions.join_next().await {
+            Some(Ok(done)) => done,
+            Some(Err(error)) => {
+                // A task that panicked has not said whose it was: all are looked at anew.
+                tracing::error!(%error, "an action has failed badly");
+                self.busy.clear();
+                return;
+            }
+            None => std::future::pending().await,
+        };
+        self.note(done);
+    }
+
+    fn note(&mut self, done: Done) {
+        let Done { id, verb, result } = done;
+        self.busy.remove(&id);
+        if let Err(error) = &result {
+            let action = format!("{verb:?} {}@{:x}", id.assignment, id.revision);
+            tracing::warn!(action, error = desired::chain(error), "failed; the next look decides");
+        }
+        match (verb, result) {
+            (Verb::Start, result) => self.attempts.entry(id).or_default().error = result.err(),
+            (Verb::Remove, Ok(())) => _ = self.attempts.remove(&id),
+            (Verb::Remove, Err(_)) | (Verb::Stop { .. }, _) => (),
+        }
+    }
+
+    /// Looks, decides, acts; once. Takes no hint of what changed, and does not retry.
+    pub async fn activate(&mut self, now: &Now) -> Report {
+        let look = observe::look(&self.drivers).await;
+        let mut jobs = self.jobs(&look, now);
+        let observed = self.observed(&look);
+        let desired = Desired {
+            wanted: jobs.iter().map(|(uid, job)| (uid.clone(), job.wanted.clone())).collect(),
+            authority: self.held.authority,
+            cut_off_since: now.cut_off_since,
+        };
+        let plan = instances::plan(&desired, &observed, &self.memory, now.clock);
+        self.memory = plan.memory;
+        self.remember_good(&jobs);
+        self.check_on(&look);
+        let mut report = Report { strays: plan.strays, wake_at: plan.wake_at, ..Report::default() };
+        self.write_claims(now, &mut report);
+        self.write_statuses(&look, &observed, &jobs, &plan.phases, now, &mut report);
+        let local = look::local_addresses(&look, &now.address);
+        for action in plan.actions {
+            if self.busy.len() >= ACTIONS_AT_ONCE_MAX {
+                report.deferred += 1;
+                continue;
+            }
+            let spec = jobs
+                .get_mut(&action.id.assignment)
+                .and_then(|job| job.spec.take_if(|spec| spec.id.revision() == action.id.revision));
+            self.begin(action, spec, &look, &local, &mut report);
+        }
+        report
+    }
+
+    /// Starts an action, if it is one that can be done.
+    fn begin(
+        &mut self,
+        action: Action,
+        spec: Option<Spec>,
+        look: &Look,
+        local: &look::Local,
+        report: &mut Report,
+    ) {
+        let id = &action.id;
+        let found = look.instances.get(id).map(|(engine, _)| *engine);
+        let engine = found.or_else(|| Some(self.held.assignments.get(&id.assignment)?.spec.engine));
+        let driver = engine.and_then(|engine| self.drivers.get(&engine)).cloned();
+        let instance = InstanceId::new(&id.assignment, id.revision);
+        let (Some(driver), Ok(instance)) = (driver, instance) else {
+            tracing::error!(%action, "there is no engine for it");
+            return;
+        };
+        let spec = spec.or_else(|| self.spec_of_good(id, local));
+        let (id, verb) = (id.clone(), action.verb);
+        if verb == Verb::Start {
+            if spec.is_none() {
+                tracing::error!(%action, "nobody knows how to start it");
+                return;
+            }
+            self.attempts.entry(id.clone()).or_default().count += 1;
+        }
+        tracing::info!(%action, "applying");
+        self.busy.insert(id.clone(), verb);
+        self.actions.spawn(async move {
+            let result = apply(&*driver, &instance, verb, spec).await;
+            if result.is_err() && verb != Verb::Start {
+                tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
+            }
+            Done { id, verb, result }
+        });
+        report.begun.push(action);
+    }
+
+    /// The order for a revision that was well before.
+    fn spec_of_good(&self, id: &Id, local: &look::Local) -> Option<Spec> {
+        let good = self.held.good.get(&id.assignment)?;
+        let known = good.revision == id.revision;
+        let resolve =
+            || desired::resolve(&good.assignment, id.revision, &self.place, &good.entries, local);
+        known.then(resolve)?.ok()
+    }
+
+    fn remember_good(&mut self, jobs: &BTreeMap<String, Job>) {
+        for (uid, revision) in self.memory.good() {
+            let same = self.held.good.get(&uid).is_some_and(|good| good.revision == revision);
+            let current = jobs.get(&uid).is_some_and(|job| job.wanted.revision == revision);
+            let Some(assignment) = self.held.assignments.get(&uid) else { continue };
+            if same || !current {
+                continue;
+            }
+            let named = desired::sources(assignment);
+            let entries = self.held.entries.iter().filter(|(source, _)| named.contains(source));
+            let entries = entries.map(|(source, values)| (source.clone(), values.clone()));
+            let good = Good { revision, assignment: bare(assignment), entries: entries.collect() };
+            self.held.good.insert(uid, good);
+        }
+    }
+
+    /// Takes what nobody has, and keeps what is ours.
+    fn write_claims(&mut self, now: &Now, report: &mut Report) {
+        if self.held.authority == Authority::Doubtful {
+            return;
+        }
+        let assignments = &self.held.assignments;
+        self.claims.retain(|uid| assignments.contains_key(uid));
+        for assignment in assignments.values() {
+            let node = &self.place.node;
+            match claim::decide(assignment, node, &mut self.claims, now.clock) {
+                Decision::Leave(None) => (),
+                Decision::Wait(at) | Decision::Leave(Some(at)) => report.wake(at),
+                Decision::Write => {
+                    let mut status = assignment.status.clone().unwrap_or_default();
+                    status.agent = Some(node.clone());
+                    status.held_until = Some(Time(now.time + claim::HOLD));
+                    let what = What::Status { status: Box::new(status), news: Vec::new() };
+                    report.writes.push(Write { assignment: assignment.clone(), what });
+                }
+            }
+        }
+    }
+
+    fn write_statuses(
+        &self,
+        look: &Look,
+        observed: &Observed,
+        jobs: &BTreeMap<String, Job>,
+        phases: &BTreeMap<String, Phase>,
+        now: &Now,
+        report: &mut Report,
+    ) {
+        let claimed: BTreeSet<Option<String>> =
+            report.writes.iter().map(|write| write.assignment.metadata.uid.clone()).collect();
+        for (uid, job) in jobs {
+            let (Some(assignment), Some(phase)) = (self.held.assignments.get(uid), phases.get(uid))
+            else {
+                continue;
+            };
+            // From the disk, or about to be written already.
+            let known = assignment.metadata.resource_version.is_some();
+            if job.unanswered || !known || claimed.contains(&assignment.metadata.uid) {
+                continue;
+            }
+            let silent = look.silent.get(&assignment.spec.engine);
+            let gone = observed.keys().all(|id| id.assignment != *uid) && silent.is_none();
+            if desired::is_deleting(assignment) && gone {
+                if assignment.finalizers().iter().any(|holder| holder == FINALIZER_ASSIGNMENT) {
+                    let assignment = assignment.clone();
+                    report.writes.push(Write { assignment, what: What::LetGo });
+                }
+                continue;
+            }
+            let target = Id { assignment: uid.clone(), revision: job.wanted.revision };
+            let attempt = self.attempts.get(&target).and_then(|attempt| attempt.error.as_ref());
+            let sight = Sight {
+                phase,
+                instance: look::serving(look, &target),
+                failure: attempt.or(silent),
+                address: &now.address,
+            };
+            report.writes.extend(self.write(assignment, &sight, now));
+        }
+    }
+
+    /// Nothing, if the server knows it all.
+    fn write(&self, assignment: &Assignment, sight: &Sight<'_>, now: &Now) -> Option<Write> {
+        let before = assignment.status.clone().unwrap_or_default();
+        let mut after = report::status(assignment, sight, &Time(now.time));
+        if assignment.spec.node.is_some() {
+            after.agent = Some(self.place.node.clone());
+        }
+        if assignment.status.as_ref() == Some(&after) {
+            return None;
+        }
+        let news = report::news(&before, &after);
+        let what = What::Status { status: Box::new(after), news };
+        Some(Write { assignment: assignment.clone(), what })
+    }
+}
+
+impl Report {
+    fn wake(&mut self, at: Monotonic) {
+        self.wake_at = Some(self.wake_at.map_or(at, |earlier| earlier.min(at)));
+    }
+}
+
+async fn apply(
+    driver: &dyn Driver,
+    id: &InstanceId,
+    verb: Verb,
+    spec: Option<Spec>,
+) -> Result<(), Error> {
+    let applied = async {
+        match (verb, spec) {
+            (Verb::Start, Some(spec)) => driver.start(&spec).await,
+            (Verb::Start, None) => Ok(()),
+            (Verb::Stop { grace }, _) => driver.stop(id, grace).await,
+            (Verb::Remove, _) => driver.remove(id).await,
+        }
+    };
+    let late = |_| Error::TimedOut { doing: format!("{verb:?} {id}"), after: ACTION_TIMEOUT };
+    tokio::time::timeout(ACTION_TIMEOUT, applied).await.map_err(late)?
+}

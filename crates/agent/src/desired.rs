@@ -1,0 +1,259 @@
+//! Assignments as what is to run here: which are ours, what of them must restart an instance, and
+//! what the driver is handed. Plain values; called by [`crate::converge`], start at [`job`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use ring::digest::{Context, SHA256};
+use tombolo_driver::{Entry, Error, STOP_GRACE_DEFAULT, Secret, Spec};
+use tombolo_model::app::DisconnectAction;
+use tombolo_model::run::{KeyRef, Way};
+use tombolo_model::{Assignment, Engine};
+use tombolo_plan::instances::{Before, Problem, Wanted};
+
+/// A rule that names no time means this one.
+const STOP_AFTER_DEFAULT: Duration = Duration::from_secs(5 * 60);
+
+/// Whose Assignments these are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub site: String,
+    pub node: String,
+}
+
+/// A Secret or ConfigMap that an Assignment names.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+pub struct Source {
+    pub namespace: String,
+    pub kind: SourceKind,
+    pub name: String,
+}
+
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
+pub enum SourceKind {
+    Secret,
+    ConfigMap,
+}
+
+/// What is in the sources that were asked for. One that is not in here has not been answered; one
+/// that is there and empty does not exist.
+pub type Entries = BTreeMap<Source, BTreeMap<String, Vec<u8>>>;
+
+/// What is known beside the Assignment.
+#[derive(Debug)]
+pub struct Surroundings<'a> {
+    pub place: &'a Place,
+    pub entries: &'a Entries,
+    pub engines: &'a BTreeSet<Engine>,
+    /// Ports of the machine that other revisions of the same Assignment hold.
+    pub held_ports: &'a BTreeSet<u16>,
+    /// Where components that run here are reached, by namespace, App and component.
+    pub local: &'a BTreeMap<(String, String, String), Vec<String>>,
+    /// The revision that was well last, if the agent can still start it.
+    pub fallback: Option<u64>,
+}
+
+/// One Assignment, ready for the plan and the driver.
+#[derive(Debug)]
+pub struct Job {
+    pub wanted: Wanted,
+    pub spec: Option<Spec>,
+    /// Something that it names has been asked for and not been answered: nothing is known of it yet,
+    /// and nothing is told.
+    pub unanswered: bool,
+}
+
+/// Whether it is for this node: by name, or because this node has taken it.
+pub fn is_ours(assignment: &Assignment, place: &Place) -> bool {
+    let holder = || assignment.status.as_ref().and_then(|status| status.agent.as_deref());
+    assignment.spec.site == place.site
+        && match assignment.spec.node.as_deref() {
+            Some(node) => node == place.node,
+            None => holder() == Some(place.node.as_str()),
+        }
+}
+
+pub fn job(assignment: &Assignment, around: &Surroundings<'_>) -> Job {
+    let spec = &assignment.spec;
+    let revision = revision(assignment, around.entries);
+    let unanswered = sources(assignment).iter().any(|source| !around.entries.contains_key(source));
+    let resolved = resolve(assignment, revision, around.place, around.entries, around.local);
+    let resolved = match around.engines.contains(&spec.engine) {
+        true => resolved,
+        false => Err(no_engine(spec.engine)),
+    };
+    let clashes = resolved.as_ref().is_ok_and(|resolved| {
+        resolved.fixed_ports().iter().any(|port| around.held_ports.contains(port))
+    });
+    let stop_when_cut_off = spec.disconnect.as_ref().and_then(|rule| match rule.action {
+        DisconnectAction::Stop => {
+            Some(rule.after.map_or(STOP_AFTER_DEFAULT, |after| after.to_std()))
+        }
+        DisconnectAction::Keep | DisconnectAction::Replace => None,
+    });
+    let wanted = Wanted {
+        revision,
+        app: app(assignment),
+        component: spec.component.clone(),
+        after: spec.peers.iter().filter(|peer| peer.first).map(before).collect(),
+        exclusive: spec.fence.is_some() || clashes,
+        stopped: spec.stopped || is_deleting(assignment),
+        checked: spec.health.is_some(),
+        grace: spec.stop_grace.map_or(STOP_GRACE_DEFAULT, |grace| grace.to_std()),
+        stop_when_cut_off,
+        blocked: resolved.as_ref().err().map(problem),
+        fallback: around.fallback.filter(|fallback| *fallback != revision),
+    };
+    Job { wanted, spec: resolved.ok(), unanswered }
+}
+
+/// An App is known by its namespace too: two of one name are two.
+fn app(assignment: &Assignment) -> String {
+    let namespace = assignment.metadata.namespace.as_deref().unwrap_or_default();
+    format!("{namespace}/{}", assignment.spec.app)
+}
+
+fn before(peer: &tombolo_model::assignment::Peer) -> Before {
+    Before { component: peer.component.clone(), up_elsewhere: !peer.addresses.is_empty() }
+}
+
+/// Changes with what must restart an instance, and with nothing else: why it is here and where its
+/// peers are may change while it runs.
+pub fn revision(assignment: &Assignment, entries: &Entries) -> u64 {
+    let spec = &assignment.spec;
+    let said = serde_json::json!({
+        "engine": spec.engine, "run": spec.run, "resources": spec.resources, "expose": spec.expose,
+    });
+    let mut digest = Context::new(&SHA256);
+    digest.update(said.to_string().as_bytes());
+    for key in keys(assignment) {
+        let value = look_up(assignment, entries, key).unwrap_or_default();
+        digest.update(&u64::try_from(value.len()).unwrap_or(u64::MAX).to_le_bytes());
+        digest.update(value);
+    }
+    let digest = digest.finish();
+    let first = digest.as_ref().first_chunk::<8>().expect("SHA-256 has 32 bytes");
+    u64::from_le_bytes(*first)
+}
+
+/// The driver's order for one revision.
+pub fn resolve(
+    assignment: &Assignment,
+    revision: u64,
+    place: &Place,
+    entries: &Entries,
+    local: &BTreeMap<(String, String, String), Vec<String>>,
+) -> Result<Spec, Error> {
+    let find = |entry: Entry<'_>| look_up(assignment, entries, entry).map(Secret::new);
+    let mut spec = Spec::resolve(assignment, revision, &find)?;
+    for (name, value) in about(assignment, place, local) {
+        // What the component sets itself is its own business.
+        spec.env.entry(name).or_insert_with(|| Secret::from(value.as_str()));
+    }
+    Ok(spec)
+}
+
+/// What an instance is told about itself and its peers.
+fn about(
+    assignment: &Assignment,
+    place: &Place,
+    local: &BTreeMap<(String, String, String), Vec<String>>,
+) -> Vec<(String, String)> {
+    let spec = &assignment.spec;
+    let namespace = assignment.metadata.namespace.clone().unwrap_or_default();
+    let mut about = vec![
+        ("TOMBOLO_NAMESPACE".to_owned(), namespace.clone()),
+        ("TOMBOLO_APP".to_owned(), spec.app.clone()),
+        ("TOMBOLO_COMPONENT".to_owned(), spec.component.clone()),
+        ("TOMBOLO_REPLICA".to_owned(), spec.replica.to_string()),
+        ("TOMBOLO_SITE".to_owned(), place.site.clone()),
+        ("TOMBOLO_NODE".to_owned(), place.node.clone()),
+    ];
+    about.extend(spec.fence.map(|fence| ("TOMBOLO_FENCE".to_owned(), fence.to_string())));
+    for peer in &spec.peers {
+        let here = (namespace.clone(), spec.app.clone(), peer.component.clone());
+        let addresses = match peer.addresses.is_empty() {
+            true => local.get(&here).cloned().unwrap_or_default(),
+            false => peer.addresses.clone(),
+        };
+        let Some(first) = addresses.first() else { continue };
+        let name = variable(&peer.component);
+        about.push((format!("TOMBOLO_PEER_{name}"), first.clone()));
+        about.push((format!("TOMBOLO_PEERS_{name}"), addresses.join(",")));
+    }
+    about
+}
+
+fn variable(component: &str) -> String {
+    let letter = |character: char| match character.is_ascii_alphanumeric() {
+        true => character.to_ascii_uppercase(),
+        false => '_',
+    };
+    component.chars().map(letter).collect()
+}
+
+/// Everything that the Assignment names.
+pub fn sources(assignment: &Assignment) -> BTreeSet<Source> {
+    keys(assignment).into_iter().map(|entry| source(assignment, entry)).collect()
+}
+
+fn keys(assignment: &Assignment) -> Vec<Entry<'_>> {
+    let (secret_env, files) = match assignment.spec.run.way() {
+        Some(Way::Container(container)) => (&container.secret_env, &container.files),
+        Some(Way::Process(process)) => (&process.secret_env, &process.files),
+        Some(Way::Compose(_) | Way::Manifests(_)) | None => return Vec::new(),
+    };
+    let env = secret_env.values().map(Entry::Secret);
+    let secrets = files.iter().filter_map(|file| file.secret.as_ref()).map(Entry::Secret);
+    let configs = files.iter().filter_map(|file| file.config.as_ref()).map(Entry::Config);
+    env.chain(secrets).chain(configs).collect()
+}
+
+fn source(assignment: &Assignment, entry: Entry<'_>) -> Source {
+    let (kind, key) = split(entry);
+    let namespace = assignment.metadata.namespace.clone().unwrap_or_default();
+    Source { namespace, kind, name: key.name.clone() }
+}
+
+fn split(entry: Entry<'_>) -> (SourceKind, &KeyRef) {
+    match entry {
+        Entry::Secret(key) => (SourceKind::Secret, key),
+        Entry::Config(key) => (SourceKind::ConfigMap, key),
+    }
+}
+
+fn look_up<'a>(
+    assignment: &Assignment,
+    entries: &'a Entries,
+    entry: Entry<'_>,
+) -> Option<&'a [u8]> {
+    let values = entries.get(&source(assignment, entry))?;
+    values.get(&split(entry).1.key).map(Vec::as_slice)
+}
+
+pub fn is_deleting(assignment: &Assignment) -> bool {
+    assignment.metadata.deletion_timestamp.is_some()
+}
+
+/// An error of a driver as the plan and people read it.
+pub fn problem(error: &Error) -> Problem {
+    Problem { reason: error.reason().to_owned(), message: chain(error) }
+}
+
+fn no_engine(engine: Engine) -> Error {
+    Error::Unsupported { engine, what: "be used: this agent does not serve it".to_owned() }
+}
+
+/// An error with its causes.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

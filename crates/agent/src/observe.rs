@@ -1,0 +1,93 @@
+//! What the engines hold, as the plan sees it. Called by [`crate::converge`]; start at [`look`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use futures::future::join_all;
+use tombolo_driver::{Driver, Error, Exit, Instance, InstanceId, State};
+use tombolo_model::Engine;
+use tombolo_plan::instances::{Health, Id, Problem, Seen};
+
+use crate::desired::problem;
+
+/// An engine that does not answer within this is as good as away.
+const LIST_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What is there, and which engines did not say.
+#[derive(Debug, Default)]
+pub(crate) struct Look {
+    pub(crate) instances: BTreeMap<Id, (Engine, Instance)>,
+    pub(crate) silent: BTreeMap<Engine, Error>,
+}
+
+pub(crate) async fn look(drivers: &BTreeMap<Engine, Arc<dyn Driver>>) -> Look {
+    let lists = drivers.iter().map(async |(engine, driver)| {
+        let listed = tokio::time::timeout(LIST_TIMEOUT, driver.list()).await;
+        let late = |_| Error::TimedOut { doing: "listing".to_owned(), after: LIST_TIMEOUT };
+        (*engine, listed.map_err(late).and_then(|listed| listed))
+    });
+    let mut look = Look::default();
+    for (engine, listed) in join_all(lists).await {
+        match listed {
+            Ok(instances) => {
+                let known = instances.into_iter();
+                look.instances.extend(known.map(|found| (id(&found.id), (engine, found))));
+            }
+            Err(error) => _ = look.silent.insert(engine, error),
+        }
+    }
+    look
+}
+
+pub(crate) fn id(instance: &InstanceId) -> Id {
+    Id { assignment: instance.assignment().to_owned(), revision: instance.revision() }
+}
+
+/// One instance as the plan sees it. `starts` tells two failures to start apart.
+pub(crate) fn seen(instance: &Instance, health: Option<&Health>, starts: u64) -> Seen {
+    match &instance.state {
+        State::Starting { doing } => Seen::Starting { doing: doing.clone() },
+        State::Running(_) => Seen::Running(health.cloned().unwrap_or(Health::Unknown)),
+        State::Stopping(_) => Seen::Stopping,
+        State::Exited(exit) => Seen::Exited {
+            at: nanoseconds(exit.at),
+            ordered: exit.reason == "Stopped",
+            problem: Problem { reason: exit.reason.clone(), message: sentence(exit) },
+        },
+        State::Failed(error) => failed(error, starts),
+    }
+}
+
+pub(crate) fn failed(error: &Error, starts: u64) -> Seen {
+    Seen::Failed { at: starts, retryable: error.retryable(), problem: problem(error) }
+}
+
+/// How it ended, as a clause for people, with the last line that it wrote.
+pub(crate) fn sentence(exit: &Exit) -> String {
+    let how = match (&exit.message, exit.code, exit.signal) {
+        (Some(message), _, _) => message.trim_end_matches('.').to_owned(),
+        (None, Some(code), _) => format!("it ended with code {code}"),
+        (None, None, Some(signal)) => format!("it was ended by signal {signal}"),
+        (None, None, None) => "it ended, and nobody saw how".to_owned(),
+    };
+    let last = exit.log.iter().rev().find(|line| !line.trim().is_empty());
+    match last {
+        Some(line) => format!("{how}; its last line was: {}", short(line.trim())),
+        None => how,
+    }
+}
+
+/// A line is for a condition, which holds no novel.
+fn short(line: &str) -> String {
+    const CHARS_MAX: usize = 200;
+    match line.char_indices().nth(CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
+fn nanoseconds(at: SystemTime) -> u64 {
+    let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}

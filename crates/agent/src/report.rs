@@ -1,0 +1,177 @@
+//! What the agent says of an Assignment: its status, and the Events that people want to read.
+//! Plain; called by [`crate::converge`], start at [`status`].
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use tombolo_driver::{Error, Exit, Instance, State};
+use tombolo_model::assignment::{Exit as ExitTold, PublishedPort};
+use tombolo_model::condition::{self, Condition, Finding, find, is_true};
+use tombolo_model::{Assignment, AssignmentStatus};
+use tombolo_plan::instances::{Fact, Phase};
+
+use crate::observe;
+
+/// The status holds no more (`maxItems` of its schema).
+const LOG_LINES_MAX: usize = 20;
+const LOG_LINE_CHARS_MAX: usize = 1000;
+
+/// What was seen of one Assignment.
+#[derive(Clone, Copy, Debug)]
+pub struct Sight<'a> {
+    pub phase: &'a Phase,
+    /// The instance that serves, or should.
+    pub instance: Option<&'a Instance>,
+    /// Why it could not be started the last time.
+    pub failure: Option<&'a Error>,
+    /// Where this machine is reached.
+    pub address: &'a str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    Normal,
+    Warning,
+}
+
+/// An Event to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    pub tone: Tone,
+    pub reason: String,
+    pub message: String,
+}
+
+/// The status as it should be now. Times move only when something flips, so that looking again at
+/// what has not changed gives the same status.
+pub fn status(assignment: &Assignment, sight: &Sight<'_>, now: &Time) -> AssignmentStatus {
+    let generation = assignment.metadata.generation;
+    let mut status = assignment.status.clone().unwrap_or_default();
+    status.observed_generation = generation;
+    let facts = sight.phase.facts();
+    let mut set = |kind: &str, fact: &Fact, more: &str| {
+        let message = format!("{}{more}", fact.message);
+        let finding = Finding {
+            kind,
+            status: fact.status,
+            reason: &fact.reason,
+            message: &message,
+            observed_generation: generation,
+        };
+        condition::set(&mut status.conditions, finding, now);
+    };
+    let notes = sight.instance.map(|instance| instance.notes.join("; ")).unwrap_or_default();
+    let notes = if notes.is_empty() { notes } else { format!("; {notes}") };
+    let help = sight.failure.map(|error| format!(". {}", error.help())).unwrap_or_default();
+    set(condition::APPLIED, &facts.applied, &notes);
+    set(condition::PROGRESSING, &facts.progressing, "");
+    set(condition::AVAILABLE, &facts.available, "");
+    set(condition::DEGRADED, &facts.degraded, &help);
+    describe(&mut status, sight);
+    status
+}
+
+/// What the engine says of the instance.
+fn describe(status: &mut AssignmentStatus, sight: &Sight<'_>) {
+    let running = sight.instance.and_then(|instance| match &instance.state {
+        State::Running(running) | State::Stopping(running) => Some(running),
+        State::Starting { .. } | State::Exited(_) | State::Failed(_) => None,
+    });
+    status.instance = running.map(|running| running.name.clone());
+    status.started_at =
+        running.and_then(|running| jiff::Timestamp::try_from(running.since).ok()).map(seconds);
+    status.addresses = match running {
+        Some(running) if running.addresses.is_empty() => vec![sight.address.to_owned()],
+        Some(running) => running.addresses.clone(),
+        None => Vec::new(),
+    };
+    let ports = running.map(|running| running.ports.as_slice()).unwrap_or_default();
+    status.ports = ports
+        .iter()
+        .map(|port| PublishedPort {
+            port: port.port,
+            protocol: port.protocol,
+            published: port.published,
+        })
+        .collect();
+    if let Some(instance) = sight.instance {
+        status.restarts = instance.restarts;
+        let ended = match &instance.state {
+            State::Exited(exit) => Some(exit),
+            State::Starting { .. } | State::Running(_) | State::Stopping(_) | State::Failed(_) => {
+                instance.last_exit.as_ref()
+            }
+        };
+        if let Some(exit) = ended {
+            status.last_exit = Some(told(exit));
+        }
+    }
+}
+
+fn told(exit: &Exit) -> ExitTold {
+    let skipped = exit.log.len().saturating_sub(LOG_LINES_MAX);
+    let line = |line: &String| line.chars().take(LOG_LINE_CHARS_MAX).collect();
+    let how = match &exit.message {
+        Some(message) => message.clone(),
+        None => observe::sentence(&Exit { log: Vec::new(), ..exit.clone() }),
+    };
+    ExitTold {
+        code: exit.code,
+        signal: exit.signal,
+        reason: Some(format!("{}: {how}", exit.reason)),
+        at: jiff::Timestamp::try_from(exit.at).ok().map(seconds),
+        log: exit.log.iter().skip(skipped).map(line).collect(),
+    }
+}
+
+/// A status has times to the second: it must be the same after it was written and read.
+fn seconds(at: jiff::Timestamp) -> Time {
+    Time(jiff::Timestamp::from_second(at.as_second()).unwrap_or(at))
+}
+
+/// What has happened between two statuses, as people would tell it.
+pub fn news(before: &AssignmentStatus, after: &AssignmentStatus) -> Vec<Told> {
+    let mut news = Vec::new();
+    if after.restarts > before.restarts {
+        let why = after.last_exit.as_ref().and_then(|exit| exit.reason.clone());
+        let why = why.unwrap_or_else(|| "it had ended".to_owned());
+        news.push(Told {
+            tone: Tone::Warning,
+            reason: "Restarted".to_owned(),
+            message: format!("restart {}: {why}", after.restarts),
+        });
+    }
+    let reason = |status: &AssignmentStatus| {
+        find(&status.conditions, condition::AVAILABLE).map(|found| found.reason.clone())
+    };
+    let (was, is) = (reason(before), reason(after));
+    if was == is {
+        return news;
+    }
+    let up = |status: &AssignmentStatus| is_true(&status.conditions, condition::AVAILABLE);
+    let degraded = is_true(&after.conditions, condition::DEGRADED);
+    let is = is.unwrap_or_default();
+    match (is.as_str(), degraded) {
+        ("Running", _) if !up(before) || was.as_deref() == Some("Updating") => {
+            let message = match &after.instance {
+                Some(instance) => format!("it is up as {instance}"),
+                None => "it is up".to_owned(),
+            };
+            news.push(Told { tone: Tone::Normal, reason: "Started".to_owned(), message });
+        }
+        ("Updating" | "Stopped", _) => {
+            let message = message(after, condition::AVAILABLE);
+            news.push(Told { tone: Tone::Normal, reason: is, message });
+        }
+        (_, true) => {
+            let message = message(after, condition::DEGRADED);
+            news.push(Told { tone: Tone::Warning, reason: is, message });
+        }
+        (_, false) => (),
+    }
+    news
+}
+
+fn message(status: &AssignmentStatus, kind: &str) -> String {
+    find(&status.conditions, kind)
+        .map(|found: &Condition| found.message.clone())
+        .unwrap_or_default()
+}
