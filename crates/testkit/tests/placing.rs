@@ -220,6 +220,13 @@ async fn plan_and_what_if_change_nothing() {
     tombolo.shell_with(&["apply", "-f", "-"], SHOP).await.ok();
     let placed = until_running(&client, "shop").await;
     let node = node_of(&placed, "data");
+    eventually("callers know where data is, and nothing is left to do", async || {
+        let known = |one: &Value| one["spec"]["peers"][0]["addresses"][0].is_string();
+        let callers = assignments(&client).await;
+        let callers = callers.iter().filter(|one| one["spec"]["component"] == "web");
+        (callers.filter(|one| known(one)).count() == 2).then_some(())
+    })
+    .await;
     let before = versions(&client).await;
     let answer = tombolo.shell(&["what-if", "--fail", &format!("node/{node}"), "-o", "json"]).await;
     let answer: Value = serde_json::from_str(&answer.stdout).unwrap();
@@ -307,7 +314,7 @@ async fn the_samples_of_icos_are_matched() {
     let (Some(topology), Some(descriptor)) = (topology, descriptor) else { return };
     let (tombolo, client) = start().await;
     // As published it lacks a blank in two places, which is told as an error.
-    let text = std::fs::read_to_string(&descriptor).unwrap().replace("  -name:", "  - name:");
+    let text = std::fs::read_to_string(&descriptor).unwrap().replace("\n  -name:", "\n- name:");
     let mended = tombolo.file("mended.yaml", &text);
     let (topology, app) = (topology.to_str().unwrap(), mended.to_str().unwrap());
     let ran = tombolo.shell(&["match", "--topology", topology, "--app", app, "-o", "json"]).await;
