@@ -3,7 +3,6 @@
 //! [`plan()`].
 
 mod solve;
-mod start;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -6,6 +6,7 @@ mod branch;
 mod construct;
 mod dual;
 mod frame;
+mod gather;
 mod improve;
 mod index;
 mod kernel;

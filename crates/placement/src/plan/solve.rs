@@ -1,9 +1,8 @@
 //! Runs the search, keeps to the disruption budgets, and makes sure that nothing got worse.
 
-use super::start;
 use crate::bits::Bits;
 use crate::compile::{Compiled, Kind, Origin, index};
-use crate::problem::{Candidate, Choice, Class, Invalid, Item};
+use crate::problem::{Candidate, Choice, Class, Invalid};
 use crate::reschedule;
 use crate::select::{Limits, Outcome, Selection, select};
 
@@ -25,7 +24,6 @@ pub(super) fn solve(
     limits: &Limits<'_>,
 ) -> Result<Solved, Invalid> {
     let first = select(&compiled.problem, limits)?;
-    let first = from_one_zone(compiled, first, limits)?;
     let first = not_worse(compiled, first);
     let waiting = reschedule::over_budget(compiled, &first.chosen);
     if waiting.is_empty() {
@@ -50,51 +48,6 @@ pub(super) fn solve(
         .notes
         .push("more instances move at once than wished, there is no other way".to_owned());
     Ok(solved(first, Vec::new()))
-}
-
-/// Gives the search a start for each part that it found nothing for.
-fn from_one_zone(
-    compiled: &mut Compiled<'_, '_>,
-    found: Selection,
-    limits: &Limits<'_>,
-) -> Result<Selection, Invalid> {
-    let unknown =
-        |found: &Selection| found.parts.iter().position(|part| *part == Outcome::NotFound);
-    let Some(part) = unknown(&found) else { return Ok(found) };
-    let Some(start) = start::in_one_zone(&compiled.problem, part, &found.chosen) else {
-        return Ok(found);
-    };
-    let before: Vec<Option<u32>> = compiled.problem.items.iter().map(|item| item.current).collect();
-    for (item, choice) in compiled.problem.items.iter_mut().zip(&start) {
-        item.current = item.current.or(choice.map(|choice| choice.node));
-    }
-    let again = select(&compiled.problem, limits);
-    for (item, current) in compiled.problem.items.iter_mut().zip(before) {
-        item.current = current;
-    }
-    let again = again?;
-    if again.parts[part] == Outcome::Placed {
-        return Ok(again);
-    }
-    // The start itself is an answer, if no good one.
-    let Ok(objective) = compiled.problem.check(&start) else { return Ok(found) };
-    let mut parts = found.parts;
-    parts[part] = Outcome::Placed;
-    let bound = ceiling(compiled);
-    Ok(Selection { chosen: start, objective, bound, optimal: false, parts, work: found.work })
-}
-
-/// What all items would be worth in their best places, without any rule between them.
-fn ceiling(compiled: &Compiled<'_, '_>) -> i64 {
-    let problem = &compiled.problem;
-    let best =
-        |class: &Class| class.candidates.iter().map(|candidate| i64::from(candidate.value)).max();
-    let of_class: Vec<i64> = problem.classes.iter().map(|class| best(class).unwrap_or(0)).collect();
-    let of_item = |item: &Item| {
-        let bonus = item.adjust.iter().map(|(_, delta)| i64::from(*delta).max(0));
-        of_class[item.class as usize] + bonus.sum::<i64>()
-    };
-    problem.items.iter().map(of_item).sum()
 }
 
 fn solved(selection: Selection, waiting: Vec<u32>) -> Solved {

@@ -4,6 +4,7 @@
 use super::branch::{self, Aim};
 use super::dual::Dual;
 use super::frame::{Block, Frame, Place};
+use super::gather;
 use super::index::sort_key;
 use super::kernel::{Kernel, Width, dead};
 use super::meter::Meter;
@@ -44,20 +45,28 @@ impl<'f> Construct<'f> {
             true => self.by_value(state, blocks, meter),
             false => by_chunks(state, blocks, meter),
         };
-        meter.grant(0);
-        if done {
+        let large = blocks.len() + placed.len() > EXACT_BLOCKS_MAX;
+        if done || (large && self.gather(state, blocks, meter)) {
+            meter.grant(0);
             return Outcome::Placed;
         }
+        meter.grant(0);
         if meter.over() {
             return Outcome::NotFound;
         }
-        let outcome = match blocks.len() + placed.len() <= EXACT_BLOCKS_MAX {
-            true => jointly(state, blocks, placed, meter),
-            false => with_others_moved(state, blocks, meter),
+        let outcome = match large {
+            false => jointly(state, blocks, placed, meter),
+            true => with_others_moved(state, blocks, meter),
         };
         // Others may have moved, and left room where there was none.
         self.next.fill(0);
         outcome
+    }
+
+    /// Too many to decide at once: they go where they fit, and the improvement does the rest.
+    fn gather(&self, state: &mut State<'f>, blocks: &[u32], meter: &mut Meter<'_>) -> bool {
+        blocks.iter().any(|block| self.frame.blocks[*block as usize].zoned)
+            && gather::in_one_zone(state, &by_nearness(self.frame, blocks), meter)
     }
 
     /// Each block takes the best place that has room, the largest block first.
