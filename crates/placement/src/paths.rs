@@ -73,6 +73,29 @@ pub struct Way {
     pub assumed: bool,
 }
 
+impl Way {
+    fn further(&self, link: u32, row: &LinkRow, direction: Direction) -> Way {
+        let mut links = Vec::with_capacity(self.links.len() + 1);
+        match direction {
+            Direction::From => {
+                links.extend_from_slice(&self.links);
+                links.push(link);
+            }
+            Direction::To => {
+                links.push(link);
+                links.extend_from_slice(&self.links);
+            }
+        }
+        Way {
+            latency_us: self.latency_us.saturating_add(row.latency_us),
+            jitter_us: self.jitter_us.saturating_add(row.jitter_us),
+            bandwidth_bps: narrower(self.bandwidth_bps, row.bandwidth_bps),
+            links: links.into(),
+            assumed: false,
+        }
+    }
+}
+
 /// What is known about the ways between one location and all others.
 pub type Ways = Vec<Option<Way>>;
 
@@ -250,20 +273,12 @@ impl Network {
             let mut way = match before[*zone as usize] {
                 None => Way::default(),
                 Some((previous, link)) => {
-                    let mut way = ways[previous as usize].clone().unwrap_or_default();
-                    if let Some(link) = link {
-                        let row = &self.links[link as usize];
-                        way.latency_us = way.latency_us.saturating_add(row.latency_us);
-                        way.jitter_us = way.jitter_us.saturating_add(row.jitter_us);
-                        way.bandwidth_bps = narrower(way.bandwidth_bps, row.bandwidth_bps);
-                        let mut links = way.links.into_vec();
-                        match direction {
-                            Direction::From => links.push(link),
-                            Direction::To => links.insert(0, link),
-                        }
-                        way.links = links.into();
+                    let before = ways[previous as usize].as_ref();
+                    let before = before.expect("the order is that of the way");
+                    match link {
+                        Some(link) => before.further(link, &self.links[link as usize], direction),
+                        None => before.clone(),
                     }
-                    way
                 }
             };
             way.assumed = false;

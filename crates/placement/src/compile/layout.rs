@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tombolo_model::Engine;
 
-use super::{Compiled, demand, index};
+use super::{Compiled, EdgeOrigin, demand, index};
 use crate::affinity::{self, Bounds};
-use crate::paths::{WayBook, Ways};
+use crate::paths::WayBook;
 use crate::problem::{Link, Node, Route, Scope};
 use crate::score;
 
@@ -183,28 +183,62 @@ fn place_nodes(compiled: &mut Compiled<'_, '_>, plan: &ZonePlan) {
     }
 }
 
-/// Fills routes, links and costs between the wired locations.
+/// Fills routes, links and costs between the wired locations. There may be a million ways: each is
+/// computed, taken over and forgotten.
 fn route(compiled: &mut Compiled<'_, '_>, wired: &[u32], number: &[Option<u32>]) {
     let network = &compiled.continuum.network;
+    let jitters = jitter_bounds(compiled);
+    let mut shaky: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut crossed = vec![false; network.links.len()];
+    for from in wired {
+        let mut ways = network.ways_from(*from);
+        for to in wired {
+            let (Some(a), Some(b)) = (number[*from as usize], number[*to as usize]) else {
+                continue;
+            };
+            let Some(way) = ways[*to as usize].take() else { continue };
+            let mut energy = 0.0;
+            for link in &way.links {
+                crossed[*link as usize] = true;
+                energy += network.links[*link as usize].energy.unwrap_or(0.0);
+            }
+            for max in jitters.iter().filter(|max| way.jitter_us > **max) {
+                let least = shaky.entry(*max).or_insert(u64::MAX);
+                *least = (*least).min(way.latency_us);
+            }
+            let problem = &mut compiled.problem;
+            problem.zone_cost[a as usize][b as usize] =
+                score::traffic_cost(&way, energy, from == to);
+            problem.routes[a as usize][b as usize] =
+                Some(Route { latency_us: way.latency_us, links: way.links });
+        }
+    }
+    let links = number_links(compiled, &crossed, number);
+    for route in compiled.problem.routes.iter_mut().flatten().flatten() {
+        route.links.iter_mut().for_each(|link| *link = links[*link as usize]);
+    }
+    widen(compiled);
+    bound_jitter(compiled, &shaky);
+}
+
+/// Takes over the links that some way crosses. Returns their new numbers.
+fn number_links(
+    compiled: &mut Compiled<'_, '_>,
+    crossed: &[bool],
+    number: &[Option<u32>],
+) -> Vec<u32> {
+    let network = &compiled.continuum.network;
     let reserved = reserved(compiled);
-    let ways: Vec<Ways> = wired.iter().map(|zone| network.ways_from(*zone)).collect();
     let mut number = number.to_vec();
-    let mut links: BTreeMap<u32, u32> = BTreeMap::new();
-    let between = |ways: &Ways, to: u32| ways[to as usize].as_ref().map(|way| way.links.clone());
-    let crossed: BTreeSet<u32> = ways
-        .iter()
-        .flat_map(|ways| wired.iter().filter_map(|to| between(ways, *to)))
-        .flat_map(|links| links.into_vec())
-        .collect();
-    for link in crossed {
-        let row = &network.links[link as usize];
+    let mut links = vec![u32::MAX; network.links.len()];
+    for (link, row) in (0u32..).zip(&network.links).filter(|(link, _)| crossed[*link as usize]) {
         let ends = [row.a, row.b].map(|end| {
             *number[end as usize].get_or_insert_with(|| {
                 compiled.problem.zones.push(network.zones[end as usize].name.clone());
                 index(compiled.problem.zones.len() - 1)
             })
         });
-        links.insert(link, index(compiled.problem.links.len()));
+        links[link as usize] = index(compiled.problem.links.len());
         let taken = reserved.get(&link).copied().unwrap_or(0);
         compiled.problem.links.push(Link {
             a: ends[0],
@@ -212,24 +246,7 @@ fn route(compiled: &mut Compiled<'_, '_>, wired: &[u32], number: &[Option<u32>])
             bandwidth_bps: row.bandwidth_bps.map(|bps| bps.saturating_sub(taken)),
         });
     }
-    widen(compiled);
-    let problem = &mut compiled.problem;
-    for (from, ways) in wired.iter().zip(&ways) {
-        for to in wired {
-            let (Some(a), Some(b)) = (number[*from as usize], number[*to as usize]) else {
-                continue;
-            };
-            let Some(way) = &ways[*to as usize] else { continue };
-            let energy =
-                way.links.iter().filter_map(|link| network.links[*link as usize].energy).sum();
-            let renumbered = way.links.iter().filter_map(|link| links.get(link).copied());
-            problem.zone_cost[a as usize][b as usize] =
-                score::traffic_cost(way, energy, from == to);
-            problem.routes[a as usize][b as usize] =
-                Some(Route { latency_us: way.latency_us, links: renumbered.collect() });
-        }
-    }
-    bound_jitter(compiled, wired, &ways);
+    links
 }
 
 /// Makes room for the locations that traffic only passes.
@@ -250,22 +267,23 @@ fn widen(compiled: &mut Compiled<'_, '_>) {
     }
 }
 
+/// The bound on jitter of the connection that an edge stands for.
+fn jitter_max(compiled: &Compiled<'_, '_>, origin: EdgeOrigin) -> Option<u64> {
+    let component = &compiled.apps[origin.app].spec.components[origin.component];
+    Bounds::of(&component.connects[origin.connection]).jitter_us_max
+}
+
+fn jitter_bounds(compiled: &Compiled<'_, '_>) -> BTreeSet<u64> {
+    compiled.edge_origins.iter().filter_map(|origin| jitter_max(compiled, *origin)).collect()
+}
+
 /// The model has no word for jitter. A bound on it becomes a bound on latency that keeps every way
-/// with too much jitter out, and perhaps some others.
-fn bound_jitter(compiled: &mut Compiled<'_, '_>, wired: &[u32], ways: &[Ways]) {
-    let mut known: BTreeMap<u64, u64> = BTreeMap::new();
-    for (edge, origin) in compiled.problem.edges.iter_mut().zip(&compiled.edge_origins) {
-        let component = &compiled.apps[origin.app].spec.components[origin.component];
-        let Some(max) = Bounds::of(&component.connects[origin.connection]).jitter_us_max else {
-            continue;
-        };
-        let latency = *known.entry(max).or_insert_with(|| {
-            let pairs = ways
-                .iter()
-                .flat_map(|ways| wired.iter().filter_map(|to| ways[*to as usize].as_ref()));
-            let shaky = pairs.filter(|way| way.jitter_us > max).map(|way| way.latency_us);
-            shaky.min().map_or(u64::MAX, |least| least.saturating_sub(1))
-        });
+/// with too much jitter out, and perhaps some others. `shaky` is the least delay of such a way.
+fn bound_jitter(compiled: &mut Compiled<'_, '_>, shaky: &BTreeMap<u64, u64>) {
+    for number in 0..compiled.problem.edges.len() {
+        let Some(max) = jitter_max(compiled, compiled.edge_origins[number]) else { continue };
+        let latency = shaky.get(&max).map_or(u64::MAX, |least| least.saturating_sub(1));
+        let edge = &mut compiled.problem.edges[number];
         edge.latency_us_max = Some(edge.latency_us_max.unwrap_or(u64::MAX).min(latency));
     }
 }
