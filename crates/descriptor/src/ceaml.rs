@@ -90,8 +90,6 @@ struct Survey<'a> {
 struct Known<'a> {
     /// The name of the node template.
     key: &'a str,
-    /// The name that the component gives itself.
-    written: &'a str,
     /// Its name in the App.
     name: String,
     span: Span,
@@ -175,7 +173,6 @@ fn survey<'a>(template: &Template<'a>) -> Survey<'a> {
         survey.components.push(Known {
             key: &node.key.text,
             span: node.key.span,
-            written,
             name: component_name(written),
             app,
             index: *index,

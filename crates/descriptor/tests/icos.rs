@@ -7,7 +7,7 @@
     reason = "where the shared files are is told by the environment"
 )]
 
-mod shared;
+mod projects;
 
 use tombolo_descriptor::{Colour, Format, NoFiles, NoteKind, Reading, Source, read, render};
 use tombolo_model::component::{Component, Protocol};
@@ -245,7 +245,7 @@ fn policies_have_their_defaults() {
 #[test]
 fn the_policy_managers_first_descriptor_becomes_an_app() {
     let test = "the_policy_managers_first_descriptor_becomes_an_app";
-    let Some(text) = shared::file(test, "data/icos/policy/app_descriptor_1.yaml") else { return };
+    let Some(text) = projects::file(test, "data/icos/policy/app_descriptor_1.yaml") else { return };
     let app = app(&text);
     assert_eq!(app.metadata.name.as_deref(), Some("mjpeg-ffmpeg-app"));
     assert!(app.spec.description.as_ref().unwrap().starts_with("My application is made of two"));
@@ -283,7 +283,7 @@ fn the_policy_managers_first_descriptor_becomes_an_app() {
 #[test]
 fn the_policy_managers_second_descriptor_becomes_an_app() {
     let test = "the_policy_managers_second_descriptor_becomes_an_app";
-    let Some(text) = shared::file(test, "data/icos/policy/app_descriptor_2.yaml") else { return };
+    let Some(text) = projects::file(test, "data/icos/policy/app_descriptor_2.yaml") else { return };
     let app = app(&text);
     assert_eq!(app.metadata.name.as_deref(), Some("mjpeg-ffmpeg-app"));
     assert_eq!(names(component(&app, "ffmpeg")), ["ffmpeg-pod"]);
@@ -299,7 +299,7 @@ fn the_policy_managers_second_descriptor_becomes_an_app() {
 fn the_compss_descriptor_becomes_an_app() {
     let test = "the_compss_descriptor_becomes_an_app";
     let path = "data/icos/policy/app_descriptor_compss_1.yaml";
-    let Some(text) = shared::file(test, path) else { return };
+    let Some(text) = projects::file(test, path) else { return };
     let app = app(&text);
     assert_eq!(app.metadata.name.as_deref(), Some("compss-demo-1"));
     let compss = component(&app, "compss-app");
@@ -318,7 +318,7 @@ fn the_compss_descriptor_becomes_an_app() {
 #[test]
 fn the_broken_descriptors_of_the_project_get_the_error_at_its_line() {
     let test = "the_broken_descriptors_of_the_project_get_the_error_at_its_line";
-    if let Some(text) = shared::file(test, "data/icos/matchmaking/application.yaml") {
+    if let Some(text) = projects::file(test, "data/icos/matchmaking/application.yaml") {
         let reading = read_icos(&text);
         assert_eq!(
             told(&reading, &text),
@@ -343,7 +343,7 @@ fn the_broken_descriptors_of_the_project_get_the_error_at_its_line() {
         assert!(!told(&reading, &mended).iter().any(|line| line.starts_with("missing-blank")));
     }
     let path = "data/icos/matchmaking/shell_app_descriptor_example_INVALID.yaml";
-    if let Some(text) = shared::file(test, path) {
+    if let Some(text) = projects::file(test, path) {
         let told = told(&read_icos(&text), &text);
         for expected in [
             "stray-document 1",
@@ -363,7 +363,7 @@ fn the_broken_descriptors_of_the_project_get_the_error_at_its_line() {
 fn a_header_without_manifests_says_what_is_missing() {
     let test = "a_header_without_manifests_says_what_is_missing";
     let path = "data/icos/topology-exporter/application_1.yaml";
-    let Some(text) = shared::file(test, path) else { return };
+    let Some(text) = projects::file(test, path) else { return };
     let reading = read_icos(&text);
     assert_eq!(told(&reading, &text), ["missing-field 3", "missing-field 4"]);
     assert_eq!(reading.apps[0].spec.components[1].name, "app-component-2");
@@ -373,7 +373,7 @@ fn a_header_without_manifests_says_what_is_missing() {
 #[test]
 fn the_snippets_of_the_document_are_read() {
     let test = "the_snippets_of_the_document_are_read";
-    let Some(text) = shared::file(test, "seeds/002_55ccea8a925f4aab.txt") else { return };
+    let Some(text) = projects::file(test, "seeds/002_55ccea8a925f4aab.txt") else { return };
     let snippets: Vec<&str> = text.split("```\n").collect();
     let find = |needle: &str| snippets.iter().find(|snippet| snippet.contains(needle)).unwrap();
 

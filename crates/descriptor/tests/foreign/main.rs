@@ -11,10 +11,10 @@
 mod ceaml;
 mod charity;
 mod codeco;
+#[path = "../projects/mod.rs"]
+mod projects;
 mod published;
 mod served;
-#[path = "../shared/mod.rs"]
-mod shared;
 
 use std::fmt::Write as _;
 use std::fs;

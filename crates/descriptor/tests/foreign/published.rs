@@ -1,10 +1,10 @@
 //! Cuts the examples out of what the projects have published.
 
-use crate::shared;
+use crate::projects;
 
 /// The text of a published file; nothing where it is not at hand.
 pub(crate) fn file(path: &str) -> Option<String> {
-    shared::file("foreign", path)
+    projects::file("foreign", path)
 }
 
 /// The part of a document from the line that begins with `from` up to the line that begins with

@@ -1,3 +1,5 @@
+//! What the tree of a text is, where its parts lie, and which texts are refused.
+
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
