@@ -59,17 +59,22 @@ pub(crate) fn columns(text: &str) -> usize {
     text.chars().map(width).sum()
 }
 
-/// A text without anything that would move the cursor.
+/// A text without anything that would move the cursor or turn the direction of what follows.
 pub(crate) fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
             '\t' => shown.extend(std::iter::repeat_n(' ', TAB_COLUMNS)),
-            letter if letter.is_control() => shown.push('\u{fffd}'),
+            letter if letter.is_control() || turns(letter) => shown.push('\u{fffd}'),
             letter => shown.push(letter),
         }
     }
     shown
+}
+
+/// Whether a character changes the direction of writing: a line with one reads other than it is.
+fn turns(letter: char) -> bool {
+    matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Columns of one character. Not all of Unicode: what is left out is one column wide and at worst
@@ -77,6 +82,8 @@ pub(crate) fn visible(text: &str) -> String {
 fn width(letter: char) -> usize {
     match u32::from(letter) {
         0x09 => TAB_COLUMNS,
+        // Shown as a mark of its own.
+        _ if turns(letter) => 1,
         // Marks that go on top of the character before them.
         0x0300..=0x036f | 0x200b..=0x200f | 0x20d0..=0x20ff | 0xfe00..=0xfe0f => 0,
         // East Asian scripts, full-width forms and pictographs.
@@ -137,5 +144,11 @@ mod tests {
     #[test]
     fn lets_nothing_move_the_cursor() {
         assert_eq!(visible("a\u{1b}[31mb\r"), "a\u{fffd}[31mb\u{fffd}");
+    }
+
+    #[test]
+    fn lets_nothing_turn_the_direction_of_a_line() {
+        assert_eq!(visible("a\u{202e}b\u{2066}\u{200f}"), "a\u{fffd}b\u{fffd}\u{fffd}");
+        check("a\u{200f}\u{202e}: b", "b", "a\u{fffd}\u{fffd}: b\n     ^");
     }
 }
