@@ -11,6 +11,9 @@ use crate::path::{Path, shown};
 use crate::reader::Reader;
 use crate::{Diagnostic, NoteKind};
 
+/// Of longer lists a message shows the beginning.
+const LISTED_MAX: usize = 12;
+
 impl<'a> Field<'a> {
     /// A whole document.
     pub(crate) fn document(node: &'a Node) -> Field<'a> {
@@ -296,8 +299,22 @@ impl<'a> Field<'a> {
     ) -> &'r mut Diagnostic {
         let message = format!("unknown field {}", shown(&key.text));
         let diagnostic = reader.error("unknown-field", &self.path, key.span, message);
-        diagnostic.expecting(suggest::one_of(known.clone()));
-        if let Some(meant) = suggest::nearest(&key.text, known) {
+        let count = known.clone().count();
+        let meant = suggest::nearest(&key.text, known.clone());
+        match (count > LISTED_MAX, meant.is_some()) {
+            (false, _) => {
+                diagnostic.expecting(suggest::one_of(known));
+            }
+            // The mend says all that the author needs.
+            (true, true) => (),
+            (true, false) => {
+                let first: Vec<String> =
+                    known.take(LISTED_MAX).map(|name| format!("{name:?}")).collect();
+                let more = count - LISTED_MAX;
+                diagnostic.expecting(format!("{} or one of {more} more", first.join(", ")));
+            }
+        }
+        if let Some(meant) = meant {
             diagnostic.mended_by(key.span, meant);
         }
         diagnostic

@@ -93,3 +93,19 @@ fn every_report_has_places_within_the_text() {
         }
     }
 }
+
+/// Nobody reads a hundred keys to find the right one.
+#[test]
+fn a_long_list_of_known_keys_is_cut_or_left_to_the_mend() {
+    let expected = |key: &str| {
+        let text = format!("services: {{a: {{image: \"i:1\", {key}: 1}}}}");
+        let reading = read_file(&text);
+        let found = reading.diagnostics.iter().find(|one| one.code == "unknown-field").unwrap();
+        (found.expected.clone(), found.mend.clone().map(|mend| mend.replacement))
+    };
+    assert_eq!(expected("enviroment"), (None, Some("environment".to_owned())));
+    let (listed, mend) = expected("quaggafish");
+    assert_eq!(mend, None);
+    let listed = listed.unwrap();
+    assert!(listed.ends_with(" more") && listed.len() < 250, "{listed}");
+}
