@@ -21,7 +21,7 @@ pub fn forgotten(text: &str, format: Format, files: &dyn Files) -> Vec<String> {
 fn forgotten_by(read: Read, text: &str, format: Format, files: &dyn Files) -> Vec<String> {
     let (documents, _) = tombolo_yaml::documents(text, &Limits::default());
     let outcome = |documents: &[Node]| {
-        let mut reader = Reader::new(files);
+        let mut reader = Reader::new("", files);
         let apps = read(documents, &mut reader);
         reader.finish(Some(format), apps)
     };

@@ -84,7 +84,20 @@ impl<'a> Fields<'a> {
         what: &str,
     ) -> &'r mut Diagnostic {
         let message = format!("{key:?} is missing");
+        if self.has_entries_as_keys(key) {
+            let told = Diagnostic::error("missing-field", self.place(), message);
+            return reader.forget(told);
+        }
         reader.error("missing-field", &self.path, self.place(), message).expecting(what)
+    }
+
+    /// Whether `key` is empty because the list below it lost its blanks (`-name: x`) and became
+    /// keys beside it, which has been told.
+    fn has_entries_as_keys(&self, key: &str) -> bool {
+        let place =
+            self.entries.iter().position(|(found, node)| found.text == key && node.is_null());
+        let next = place.and_then(|place| self.entries.get(place + 1));
+        next.is_some_and(|(found, _)| is_entry_without_blank(found))
     }
 
     /// The value of a key without taking it.

@@ -124,7 +124,7 @@ pub(crate) const FORMATS: &[FormatRow] = &[
 /// Reads a text, in the given format or in the one that it is recognised as.
 pub fn read(source: Source<'_>, format: Option<Format>, files: &dyn Files) -> Reading {
     let (documents, problems) = tombolo_yaml::documents(source.text, &Limits::default());
-    let mut reader = Reader::new(files);
+    let mut reader = Reader::new(source.name, files);
     let is_broken = problems.iter().any(|problem| problem.severity == Severity::Error);
     for problem in problems {
         reader.diagnose(problem.into());

@@ -16,11 +16,13 @@ const NOTES_MAX: usize = 10_000;
 
 pub(crate) struct Reader<'a> {
     files: &'a dyn Files,
+    /// The name of the text: of a file, as it was given.
+    source: &'a str,
     notes: Vec<Note>,
     notes_left_out: usize,
     diagnostics: Vec<Diagnostic>,
     diagnostics_left_out: usize,
-    /// Where diagnostics go that are too many.
+    /// Where diagnostics go that are not told.
     scratch: Diagnostic,
     others: Vec<serde_json::Value>,
     /// Place in an App (its number and the path within) → place in the text.
@@ -29,9 +31,10 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(files: &'a dyn Files) -> Reader<'a> {
+    pub(crate) fn new(source: &'a str, files: &'a dyn Files) -> Reader<'a> {
         Reader {
             files,
+            source,
             notes: Vec::new(),
             notes_left_out: 0,
             diagnostics: Vec::new(),
@@ -46,6 +49,11 @@ impl<'a> Reader<'a> {
     /// The contents of a file that the text names, if the caller has it.
     pub(crate) fn file(&self, path: &str) -> Option<String> {
         self.files.read(path)
+    }
+
+    /// The name of the text.
+    pub(crate) fn source(&self) -> &'a str {
+        self.source
     }
 
     /// Keeps an object that is no App for whoever applies the Apps.
@@ -71,11 +79,16 @@ impl<'a> Reader<'a> {
     pub(crate) fn diagnose(&mut self, diagnostic: Diagnostic) -> &mut Diagnostic {
         if self.diagnostics.len() >= DIAGNOSTICS_MAX {
             self.diagnostics_left_out += 1;
-            self.scratch = diagnostic;
-            return &mut self.scratch;
+            return self.forget(diagnostic);
         }
         self.diagnostics.push(diagnostic);
         self.diagnostics.last_mut().unwrap_or(&mut self.scratch)
+    }
+
+    /// Takes a diagnostic that follows from another one, and forgets it.
+    pub(crate) fn forget(&mut self, diagnostic: Diagnostic) -> &mut Diagnostic {
+        self.scratch = diagnostic;
+        &mut self.scratch
     }
 
     pub(crate) fn error(

@@ -12,22 +12,44 @@ use crate::reader::Reader;
 const DEPTH_MAX: usize = 8;
 /// Defaults cannot multiply, but values can be long.
 const TEXT_BYTES_MAX: usize = 1024 * 1024;
+/// All texts of a file with variables in them, together: one long value can be used often.
+const TOTAL_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 pub(super) type Variables = BTreeMap<String, String>;
 
 /// The document with its variables filled in. Keys are left alone, as compose does.
 pub(super) fn document(field: &Field<'_>, variables: &Variables, reader: &mut Reader<'_>) -> Node {
+    let mut bytes_left = Some(TOTAL_BYTES_MAX);
+    filled(field, variables, &mut bytes_left, reader)
+}
+
+/// Once nothing of `bytes_left` is left, texts stay as they are.
+fn filled(
+    field: &Field<'_>,
+    variables: &Variables,
+    bytes_left: &mut Option<usize>,
+    reader: &mut Reader<'_>,
+) -> Node {
     let node = field.node;
     match &node.value {
         Value::String(text) if text.contains('$') => {
+            let Some(left) = *bytes_left else { return node.clone() };
             let mut filler = Filler { field, variables, reader, depth: 0 };
             let filled = filler.fill(text);
+            *bytes_left = left.checked_sub(filled.len());
+            if bytes_left.is_none() {
+                let message = "the file grows too long with its variables";
+                field
+                    .error(reader, "too-large", message)
+                    .expecting(format!("{TOTAL_BYTES_MAX} bytes at most"));
+            }
             Node::new(Value::String(filled), node.span)
         }
         Value::List(items) => {
             let items = items.iter().enumerate().map(|(index, item)| {
                 let path = field.path.index(index);
-                document(&Field { node: item, path, key_span: item.span }, variables, reader)
+                let inner = Field { node: item, path, key_span: item.span };
+                filled(&inner, variables, bytes_left, reader)
             });
             Node::new(Value::List(items.collect()), node.span)
         }
@@ -35,7 +57,7 @@ pub(super) fn document(field: &Field<'_>, variables: &Variables, reader: &mut Re
             let entries = entries.iter().map(|(key, value): &(Key, Node)| {
                 let path = field.path.key(&key.text);
                 let inner = Field { node: value, path, key_span: key.span };
-                (key.clone(), document(&inner, variables, reader))
+                (key.clone(), filled(&inner, variables, bytes_left, reader))
             });
             Node::new(Value::Map(entries.collect()), node.span)
         }

@@ -28,7 +28,7 @@ use crate::compose::mounts::Shared;
 use crate::compose::service::Service;
 use crate::fields::{Field, Fields};
 use crate::mentions::{self, Host};
-use crate::reader::Reader;
+use crate::reader::{Reader, dashed};
 
 /// The name of an App whose file has none. Compose takes that of the folder, which is not known.
 const NAMELESS: &str = "compose";
@@ -47,14 +47,30 @@ pub(crate) fn read(documents: &[Node], reader: &mut Reader<'_>) -> Vec<App> {
     let root = Field::document(document);
     let name = root.node.get("name").and_then(Node::as_str).map(str::to_owned);
     if name.is_none() {
-        let what = format!("the App is named {NAMELESS:?}; \"name\" at the top would name it");
+        let assumed = name_of_file(reader.source());
+        let what = format!("the App is named {assumed:?}; \"name\" at the top would name it");
         root.assumed(reader, &what);
     }
-    let name = name.unwrap_or_else(|| NAMELESS.to_owned());
+    let name = name.unwrap_or_else(|| name_of_file(reader.source()));
     let path = root.path.key("name");
     let name = reader.label(&name, &path, root.node.span).unwrap_or(name);
     let components = read_project(&root, &name, reader);
     vec![App::new(&name, AppSpec { components, ..AppSpec::default() })]
+}
+
+/// A project without a name goes by its file, or by the folder where the file has the usual name.
+fn name_of_file(source: &str) -> String {
+    let mut parts = source.rsplit(['/', '\\']);
+    let file = parts.next().unwrap_or_default();
+    let stem = [".yaml", ".yml", ".json"].iter().find_map(|ending| file.strip_suffix(ending));
+    let name = match stem {
+        Some("compose" | "docker-compose") => parts.next(),
+        Some(stem) => Some(stem),
+        // Not a file: a stream or a request.
+        None => None,
+    };
+    let name = name.map(dashed).filter(|name| !name.is_empty());
+    name.unwrap_or_else(|| NAMELESS.to_owned())
 }
 
 /// The components of a compose project that belongs to the App of this name.

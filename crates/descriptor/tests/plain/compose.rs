@@ -215,3 +215,29 @@ fn a_small_file_does_not_become_a_large_app() {
     let reading = tombolo_descriptor::read(source, None, &NoFiles);
     assert!(reading.diagnostics.iter().any(|one| one.code == "too-large"));
 }
+
+#[test]
+fn one_long_value_used_often_does_not_become_a_large_app() {
+    let uses: String = (0..200).map(|index| format!("      V{index}: ${{LONG}}\n")).collect();
+    let text = format!("name: x\nservices:\n  a:\n    image: i\n    environment:\n{uses}");
+    let long = format!("LONG={}", "x".repeat(100_000));
+    let source = tombolo_descriptor::Source { name: "large.yaml", text: &text };
+    let reading = tombolo_descriptor::read(source, None, &files(&[(".env", &long)]));
+    let told = reading.diagnostics.iter().filter(|one| one.message.starts_with("the file grows"));
+    assert_eq!(told.count(), 1, "{:?}", reading.diagnostics);
+}
+
+#[test]
+fn a_file_without_a_name_goes_by_its_file_or_folder() {
+    let name_of = |file: &str| {
+        let source =
+            tombolo_descriptor::Source { name: file, text: "services: {a: {image: \"i:1\"}}" };
+        tombolo_descriptor::read(source, None, &NoFiles).apps[0].metadata.name.clone().unwrap()
+    };
+    assert_eq!(name_of("shop/compose.yaml"), "shop");
+    assert_eq!(name_of("/srv/My Shop/docker-compose.yml"), "my-shop");
+    assert_eq!(name_of("shop/till.yaml"), "till");
+    assert_eq!(name_of("compose.yaml"), "compose");
+    assert_eq!(name_of("../compose.yaml"), "compose");
+    assert_eq!(name_of("stdin"), "compose");
+}
