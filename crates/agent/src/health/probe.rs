@@ -82,9 +82,8 @@ async fn http_status(address: SocketAddr, check: &HttpCheck) -> Result<(), Strin
     stream.write_all(request.as_bytes()).await.map_err(broken)?;
     let mut answer = Vec::with_capacity(ANSWER_BYTES_MAX);
     while answer.len() < ANSWER_BYTES_MAX && !answer.contains(&b'\n') {
-        match stream.read_buf(&mut answer).await.map_err(broken)? {
-            0 => break,
-            _ => (),
+        if stream.read_buf(&mut answer).await.map_err(broken)? == 0 {
+            break;
         }
     }
     match status(&answer) {

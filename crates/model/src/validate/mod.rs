@@ -100,11 +100,19 @@ struct Findings {
 
 impl Findings {
     fn add(&mut self, field: impl Into<String>, problem: Problem, message: impl Into<String>) {
-        if self.list.len() < INVALID_MAX {
-            self.list.push(Invalid::new(field, problem, message));
-        } else {
-            self.left_out += 1;
+        match self.is_full() {
+            true => self.leave_out(),
+            false => self.list.push(Invalid::new(field, problem, message)),
         }
+    }
+
+    /// Whether whatever else is wrong is only counted.
+    fn is_full(&self) -> bool {
+        self.list.len() >= INVALID_MAX
+    }
+
+    fn leave_out(&mut self) {
+        self.left_out += 1;
     }
 
     fn into_list(mut self) -> Vec<Invalid> {

@@ -37,7 +37,11 @@ fn read_text(text: &str) -> Reading {
 
 fn measure(text: &str) -> anyhow::Result<Value> {
     let reading = read_text(text);
-    ensure!(!reading.apps.is_empty(), "the sample became no app: {:?}", reading.diagnostics.first());
+    ensure!(
+        !reading.apps.is_empty(),
+        "the sample became no app: {:?}",
+        reading.diagnostics.first()
+    );
     let mut times: Vec<Duration> = (0..RUNS).map(|_| time(text)).collect();
     let median = percentile_ms(&mut times, 50);
     Ok(json!({
