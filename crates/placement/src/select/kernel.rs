@@ -29,6 +29,9 @@ pub(super) struct Width {
     pub zones: usize,
 }
 
+/// So many times the zones that are kept are looked into.
+const LOOKED_INTO: usize = 3;
+
 /// Any zone, for blocks whose zone does not matter.
 pub(super) const ANYWHERE: u32 = u32::MAX;
 /// Those zones that were not kept.
@@ -51,6 +54,8 @@ pub(super) struct Domain {
     pub places: Vec<Place>,
     /// The block before this one in the kernel that it could change places with.
     pub twin: Option<usize>,
+    /// What the best of those zones could give that were not even looked into.
+    unseen: Option<i64>,
 }
 
 /// Two blocks whose zones have to do with each other.
@@ -82,9 +87,9 @@ impl Kernel {
         let mut kernel = Kernel { blocks: blocks.to_vec(), ..Kernel::default() };
         for block in blocks {
             let enough = width.places.min(blocks.len());
-            let domain = domain(state, *block, enough, enough == blocks.len());
+            let domain = domain(state, *block, enough, enough == blocks.len(), width.zones);
             meter.spend((domain.places.len() + domain.spans.len()) as u64);
-            if domain.spans.is_empty() {
+            if domain.spans.is_empty() && domain.unseen.is_none() {
                 return None;
             }
             kernel.domains.push(domain);
@@ -103,7 +108,8 @@ impl Kernel {
     /// Where there are more zones than can be looked at, keeps those that are good for a block
     /// alone and those that are good for all of them together.
     fn keep_zones(&mut self, state: &State<'_>, keep: usize) {
-        if self.domains.iter().all(|domain| domain.spans.len() <= keep) {
+        let whole = |domain: &Domain| domain.spans.len() <= keep && domain.unseen.is_none();
+        if self.domains.iter().all(whole) {
             return;
         }
         let mut joint = vec![(0i64, 0i64); state.frame.zones];
@@ -116,6 +122,9 @@ impl Kernel {
         }
         for domain in &mut self.domains {
             if domain.spans.len() <= keep {
+                if domain.unseen.is_some() {
+                    domain.drop_spans(&vec![true; domain.spans.len()]);
+                }
                 continue;
             }
             let spans = domain.spans.iter().enumerate();
@@ -257,7 +266,7 @@ impl Domain {
 
     /// What is dropped becomes one span that only a bound can see.
     fn drop_spans(&mut self, kept: &[bool]) {
-        let mut more = NEVER;
+        let mut more = self.unseen.map_or(NEVER, float);
         let mut spans = Vec::new();
         let mut places = Vec::new();
         for (span, kept) in self.spans.iter().zip(kept) {
@@ -282,8 +291,9 @@ pub(super) fn float(value: i64) -> f64 {
 }
 
 /// The best places of a block that are still free. `complete` says that no answer needs more than
-/// `keep` of them.
-fn domain(state: &State<'_>, number: u32, keep: usize, complete: bool) -> Domain {
+/// `keep` of them. Where there are many more than `zones` zones, only those are looked into that
+/// could be among the best.
+fn domain(state: &State<'_>, number: u32, keep: usize, complete: bool, zones: usize) -> Domain {
     let frame = state.frame;
     let block = &frame.blocks[number as usize];
     let index = &frame.indices[block.index as usize];
@@ -291,7 +301,9 @@ fn domain(state: &State<'_>, number: u32, keep: usize, complete: bool) -> Domain
     if frame.broken[number as usize] {
         return domain;
     }
-    for zone in 0..index.zones() {
+    let (looked_into, unseen) = promising(state, number, zones.saturating_mul(LOOKED_INTO));
+    domain.unseen = unseen;
+    for zone in looked_into {
         let name = match block.zoned {
             true => u32::try_from(zone).unwrap_or(ANYWHERE),
             false => ANYWHERE,
@@ -318,6 +330,36 @@ fn domain(state: &State<'_>, number: u32, keep: usize, complete: bool) -> Domain
         }
     }
     domain
+}
+
+/// The zones to look into, ascending, and how good the best of the others could be. No more than a
+/// glance at the first place of each.
+fn promising(state: &State<'_>, number: u32, most: usize) -> (Vec<usize>, Option<i64>) {
+    let frame = state.frame;
+    let block = &frame.blocks[number as usize];
+    let index = &frame.indices[block.index as usize];
+    if !block.zoned || index.zones() <= most {
+        return ((0..index.zones()).collect(), None);
+    }
+    let mut offers: Vec<(std::cmp::Reverse<i64>, usize)> = Vec::with_capacity(index.zones());
+    for zone in 0..index.zones() {
+        let (places, left_out) = index.zone(zone);
+        let own = block.extra.iter().filter(|p| frame.zone_of[p.node as usize] as usize == zone);
+        let best = places.first().into_iter().chain(own).map(|place| place.value).max();
+        let Some(best) = best.max(left_out) else { continue };
+        if let Some(cost) = state.zone_cost(number, super::order::narrow(zone)) {
+            offers.push((std::cmp::Reverse(best - cost), zone));
+        }
+    }
+    let mut unseen = None;
+    if offers.len() > most {
+        let (_, first, _) = offers.select_nth_unstable(most);
+        unseen = Some(first.0.0);
+        offers.truncate(most);
+    }
+    let mut zones: Vec<usize> = offers.into_iter().map(|(_, zone)| zone).collect();
+    zones.sort_unstable();
+    (zones, unseen)
 }
 
 struct Lists<'a> {
