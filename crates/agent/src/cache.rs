@@ -209,3 +209,6 @@ pub(crate) fn bare(assignment: &Assignment) -> Assignment {
 fn pairs(entries: &Entries) -> Pairs {
     entries.iter().map(|(source, values)| (source.clone(), values.clone())).collect()
 }
+
+#[cfg(test)]
+mod tests;

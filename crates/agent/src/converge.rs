@@ -345,3 +345,6 @@ async fn apply(
     let late = |_| Error::TimedOut { doing: format!("{verb:?} {id}"), after: ACTION_TIMEOUT };
     tokio::time::timeout(ACTION_TIMEOUT, applied).await.map_err(late)?
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
-use tombolo_driver::{Driver, InstanceId};
+use tombolo_driver::{Driver, InstanceId, Running};
 use tombolo_model::component::Health as Check;
 use tombolo_plan::instances::Health;
 
@@ -35,14 +35,22 @@ pub(crate) struct Target {
     pub(crate) driver: Arc<dyn Driver>,
 }
 
+/// Tells one run of an instance from the next.
+pub(crate) fn run(running: &Running) -> String {
+    format!("{} {:?}", running.name, running.since)
+}
+
 /// The checks of all instances.
 #[derive(Debug)]
 pub(crate) struct Checks {
     tasks: BTreeMap<InstanceId, Task>,
-    found: Arc<Mutex<BTreeMap<InstanceId, Health>>>,
+    found: Arc<Mutex<Found>>,
     at_once: Arc<Semaphore>,
     changed: Arc<Notify>,
 }
+
+/// What was found, and of which run: the word on an earlier one must not count for the next.
+type Found = BTreeMap<InstanceId, (String, Health)>;
 
 #[derive(Debug)]
 struct Task {
@@ -72,8 +80,9 @@ impl Checks {
         Arc::clone(&self.changed)
     }
 
-    pub(crate) fn of(&self, id: &InstanceId) -> Option<Health> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+    pub(crate) fn of(&self, id: &InstanceId, run: &str) -> Option<Health> {
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.get(id).filter(|(of, _)| of == run).map(|(_, health)| health.clone())
     }
 
     /// Asks these from now on, and no others.
@@ -114,7 +123,7 @@ impl Checks {
 /// Asks one instance until it is told to stop.
 async fn ask_on(
     target: Target,
-    found: Arc<Mutex<BTreeMap<InstanceId, Health>>>,
+    found: Arc<Mutex<Found>>,
     at_once: Arc<Semaphore>,
     changed: Arc<Notify>,
 ) {
@@ -129,8 +138,8 @@ async fn ask_on(
         let before = found
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .insert(target.id.clone(), health.clone());
-        if before != Some(health) {
+            .insert(target.id.clone(), (target.run.clone(), health.clone()));
+        if before.is_none_or(|(_, before)| before != health) {
             changed.notify_one();
         }
         tokio::time::sleep(tally.pause(&rule)).await;

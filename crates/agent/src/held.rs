@@ -121,3 +121,6 @@ impl Held {
 fn version(assignment: &Assignment) -> Option<u64> {
     assignment.metadata.resource_version.as_ref()?.parse().ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 //! when the agent starts and every ten minutes, written when it has changed. Started by
 //! [`crate::work`]; start at [`keep`].
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use kube::api::{Api, PostParams};
@@ -136,13 +136,13 @@ async fn look(
     let folder = std::sync::Arc::clone(folder);
     let looked = tokio::task::spawn_blocking(move || {
         let kept = folder.read(UUID_FILE).ok().flatten();
-        let machine = machine(&folder.path().into(), location.as_ref(), &devices, kept.as_deref());
+        let machine = machine(folder.path(), location.as_ref(), &devices, kept.as_deref());
         if let (uuid::Source::Generated, Some(name)) =
             (machine.uuid_source, &machine.characteristics.uuid)
         {
             folder.write(UUID_FILE, name)?;
         }
-        Ok::<_, Error>((machine, security(&folder.path().into())))
+        Ok::<_, Error>((machine, security(folder.path())))
     });
     let (machine, security) =
         looked.await.map_err(|error| error.to_string())?.map_err(|error| desired::chain(&error))?;
@@ -150,7 +150,7 @@ async fn look(
 }
 
 fn machine(
-    folder: &PathBuf,
+    folder: &Path,
     location: Option<&Location>,
     devices: &[Device],
     uuid_kept: Option<&str>,
@@ -165,7 +165,7 @@ fn machine(
     tombolo_host::characterise(&Root::real(), &ask)
 }
 
-fn security(folder: &PathBuf) -> Report {
+fn security(folder: &Path) -> Report {
     let program = std::env::current_exe().ok();
     let ask = security::Ask {
         now: clock::time_of_day().as_second(),
@@ -176,7 +176,7 @@ fn security(folder: &PathBuf) -> Report {
 }
 
 /// Everything about this machine, for `tombolo agent doctor`. Changes nothing and needs no server.
-pub fn examine(folder: &PathBuf) -> Doctor {
+pub fn examine(folder: &Path) -> Doctor {
     let kept = std::fs::read_to_string(folder.join(UUID_FILE)).ok();
     let load = Sampler::new(Root::real(), folder.to_str().unwrap_or("/")).sample();
     Doctor {

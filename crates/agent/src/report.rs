@@ -47,12 +47,18 @@ pub fn status(assignment: &Assignment, sight: &Sight<'_>, now: &Time) -> Assignm
     let mut status = assignment.status.clone().unwrap_or_default();
     status.observed_generation = generation;
     let facts = sight.phase.facts();
+    // One that cannot even start does not crash: the engine's own word says more.
+    let reason = |fact: &Fact| match (fact.reason.as_str(), sight.failure) {
+        ("CrashLoop", Some(error)) => error.reason().to_owned(),
+        (reason, _) => reason.to_owned(),
+    };
     let mut set = |kind: &str, fact: &Fact, more: &str| {
+        let reason = reason(fact);
         let message = format!("{}{more}", fact.message);
         let finding = Finding {
             kind,
             status: fact.status,
-            reason: &fact.reason,
+            reason: &reason,
             message: &message,
             observed_generation: generation,
         };
@@ -175,3 +181,6 @@ fn message(status: &AssignmentStatus, kind: &str) -> String {
         .map(|found: &Condition| found.message.clone())
         .unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

@@ -39,9 +39,12 @@ pub enum What {
 
 #[derive(Debug, thiserror::Error)]
 pub enum Failed {
-    /// The Assignment has changed or gone; the watch will say so.
+    /// The Assignment has changed; the watch will say so.
     #[error("it has changed meanwhile")]
     Raced,
+    /// The server does not know it: it was deleted, or the server has forgotten it.
+    #[error("the server does not know it")]
+    Unknown,
     #[error("cannot tell the server")]
     Unheard(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
@@ -78,7 +81,8 @@ pub async fn write(client: Client, write: Write) -> Result<Option<Assignment>, F
 
 fn failed(error: kube::Error) -> Failed {
     match error {
-        kube::Error::Api(status) if matches!(status.code, 404 | 409) => Failed::Raced,
+        kube::Error::Api(status) if status.code == 409 => Failed::Raced,
+        kube::Error::Api(status) if status.code == 404 => Failed::Unknown,
         other => Failed::Unheard(Box::new(other)),
     }
 }

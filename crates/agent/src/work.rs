@@ -178,6 +178,7 @@ impl Worker {
             }
             Ok(None) => Some(WRITE_AGAIN),
             Err(Failed::Raced) => Some(WRITE_AGAIN / 10),
+            Err(Failed::Unknown) => Some(LOOK_EVERY),
             Err(Failed::Unheard(error)) => {
                 tracing::debug!(error = desired::chain(&*error), "cannot tell the server");
                 Some(WRITE_AGAIN)

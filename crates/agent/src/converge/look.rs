@@ -7,7 +7,7 @@ use tombolo_driver::{Instance, State};
 use tombolo_plan::instances::{Id, Observed, Seen, Verb};
 
 use crate::desired::{self, Job, Surroundings, problem};
-use crate::health::Target;
+use crate::health::{self, Target};
 use crate::observe::{self, Look};
 
 use super::{Converge, Now};
@@ -45,7 +45,11 @@ impl Converge {
         let mut observed = Observed::new();
         for (id, (_, instance)) in &look.instances {
             let starts = self.attempts.get(id).map_or(0, |attempt| attempt.count);
-            let health = self.checks.of(&instance.id);
+            let health = match &instance.state {
+                State::Running(running) => self.checks.of(&instance.id, &health::run(running)),
+                State::Starting { .. } | State::Stopping(_) => None,
+                State::Exited(_) | State::Failed(_) => None,
+            };
             observed.insert(id.clone(), observe::seen(instance, health.as_ref(), starts));
         }
         for (id, attempt) in &self.attempts {
@@ -73,12 +77,13 @@ impl Converge {
         let targets = look.instances.iter().filter_map(|(id, (engine, instance))| {
             let State::Running(running) = &instance.state else { return None };
             let good = self.held.good.get(&id.assignment);
-            let good = good.filter(|good| good.revision == id.revision);
-            let now = self.held.assignments.get(&id.assignment);
-            let assignment = good.map(|good| &good.assignment).or(now)?;
+            let now = self.held.assignments.get(&id.assignment)?;
+            let wanted = desired::revision(now, &self.held.entries) == id.revision;
+            let before = good.filter(|good| good.revision == id.revision && !wanted);
+            let assignment = before.map_or(now, |good| &good.assignment);
             Some(Target {
                 id: instance.id.clone(),
-                run: format!("{} {:?}", running.name, running.since),
+                run: health::run(running),
                 check: assignment.spec.health.clone()?,
                 driver: Arc::clone(self.drivers.get(engine)?),
             })

@@ -19,7 +19,7 @@ fn check(answers: &str, rule: Rule, expect: Expect) {
             Health::Failing(_) => "failing",
             Health::Unwell(_) => "UNWELL",
         };
-        out.push_str(&format!("{:>5} ms {word}\n", running.as_millis()));
+        out.push_str(&format!("{:>4} ms {word}\n", running.as_millis()));
         running += tally.pause(&rule);
     }
     expect.assert_eq(&out);

@@ -1,0 +1,278 @@
+//! The loop over an engine in memory, with a clock that is turned by hand.
+
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+use tombolo_driver::fake::Fake;
+use tombolo_model::condition;
+
+use crate::held::News;
+
+use super::*;
+
+struct World {
+    engine: Fake,
+    converge: Converge,
+    seconds: u64,
+    version: u64,
+}
+
+fn place() -> Place {
+    Place { site: "north".to_owned(), node: "crane".to_owned() }
+}
+
+fn assignment(uid: &str, change: Value) -> Assignment {
+    let mut spec = json!({"app": "shop", "component": uid, "replica": 0, "site": "north",
+        "node": "crane", "engine": "host", "run": {"process": {"command": [uid]}}});
+    for (key, value) in change.as_object().into_iter().flatten() {
+        spec[key] = value.clone();
+    }
+    serde_json::from_value(json!({
+        "apiVersion": "tombolo.dev/v1alpha1", "kind": "Assignment",
+        "metadata": {"name": uid, "namespace": "default", "uid": uid, "resourceVersion": "1",
+            "generation": 1},
+        "spec": spec,
+    }))
+    .unwrap()
+}
+
+impl World {
+    fn new(engine: Fake, held: Held) -> World {
+        let driver: Arc<dyn Driver> = Arc::new(engine.clone());
+        let drivers = Drivers::from([(Engine::Host, driver)]);
+        World { engine, converge: Converge::new(place(), drivers, held), seconds: 0, version: 1 }
+    }
+
+    fn with(uid: &str, change: Value) -> World {
+        let mut world = World::new(Fake::new(Engine::Host), Held::default());
+        let assignments = vec![assignment(uid, change)];
+        world.converge.held.note(News::Listed { assignments, version: Some(1) });
+        world
+    }
+
+    fn change(&mut self, uid: &str, change: Value) {
+        self.version += 1;
+        let mut next = assignment(uid, change);
+        next.metadata.resource_version = Some(self.version.to_string());
+        next.status = self.converge.held.assignments.get(uid).and_then(|old| old.status.clone());
+        self.converge.held.note(News::Applied(Box::new(next)));
+    }
+
+    /// Activates until nothing more happens; the server takes every write.
+    async fn settle(&mut self) {
+        for _ in 0..20 {
+            let now = Now {
+                clock: Monotonic::from_start(Duration::from_secs(self.seconds)),
+                time: Timestamp::from_second(i64::try_from(self.seconds).unwrap()).unwrap(),
+                cut_off_since: None,
+                address: "192.0.2.1".to_owned(),
+            };
+            let report = self.converge.activate(&now).await;
+            let idle = report.begun.is_empty() && report.writes.is_empty();
+            for write in report.writes {
+                let What::Status { status, .. } = write.what else { continue };
+                self.version += 1;
+                let mut written = write.assignment;
+                written.metadata.resource_version = Some(self.version.to_string());
+                written.status = Some(*status);
+                self.converge.held.note(News::Applied(Box::new(written)));
+            }
+            while !self.converge.actions.is_empty() {
+                self.converge.next_done().await;
+            }
+            if idle {
+                return;
+            }
+        }
+        panic!("it does not settle: {:?}", self.engine.done());
+    }
+
+    async fn after(&mut self, seconds: u64) {
+        self.seconds += seconds;
+        self.settle().await;
+    }
+
+    fn id(&self, uid: &str) -> InstanceId {
+        let held = &self.converge.held;
+        let revision = desired::revision(&held.assignments[uid], &held.entries);
+        InstanceId::new(uid, revision).unwrap()
+    }
+
+    /// What was done to the engine, revisions by the order in which they came.
+    fn done(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        let mut said = |line: String| {
+            let (verb, id) = line.split_once(' ').unwrap();
+            let (uid, revision) = id.split_once('.').unwrap();
+            if !names.iter().any(|name| name == revision) {
+                names.push(revision.to_owned());
+            }
+            let number = names.iter().position(|name| name == revision).unwrap() + 1;
+            format!("{verb} {uid}@{number}")
+        };
+        self.engine.done().into_iter().map(&mut said).collect()
+    }
+
+    fn check(&self, uid: &str, expect: Expect) {
+        let status = self.converge.held.assignments[uid].status.clone().unwrap_or_default();
+        let mut text = format!("{}\n", self.done().join(", "));
+        for found in &status.conditions {
+            let kind = &found.kind;
+            text.push_str(&format!(
+                "{kind}={} {}: {}\n",
+                found.status, found.reason, found.message
+            ));
+        }
+        text.push_str(&format!("restarts {} at {:?}\n", status.restarts, status.addresses));
+        expect.assert_eq(&text);
+    }
+}
+
+#[tokio::test]
+async fn what_is_assigned_starts_and_is_told() {
+    let mut world = World::with("web", json!({}));
+    world.settle().await;
+    world.after(3).await;
+    world.check(
+        "web",
+        expect![[r#"
+        start web@1
+        Applied=True Running: it is up
+        Progressing=False Running: it is up
+        Available=True Running: it is up
+        Degraded=False Running: it is up
+        restarts 0 at ["192.0.2.1"]
+    "#]],
+    );
+}
+
+#[tokio::test]
+async fn what_ends_is_started_again_and_counted() {
+    let mut world = World::with("web", json!({}));
+    world.settle().await;
+    let id = world.id("web");
+    world.engine.writes(&id, "out of paper");
+    world.engine.exits(&id, 1);
+    world.settle().await;
+    world.after(1).await;
+    let status = world.converge.held.assignments["web"].status.clone().unwrap();
+    assert_eq!(status.restarts, 1);
+    assert_eq!(status.last_exit.unwrap().log, ["out of paper"]);
+    assert_eq!(world.done(), ["start web@1", "start web@1"]);
+}
+
+#[tokio::test]
+async fn a_start_that_fails_is_told_with_what_helps_and_tried_again() {
+    let mut world = World::with("web", json!({}));
+    let error = || Error::CommandNotFound { command: "web".to_owned(), looked_in: Vec::new() };
+    world.engine.fails("web", error());
+    world.engine.fails("web", error());
+    world.settle().await;
+    world.check("web", expect![[r#"
+
+        Applied=True CommandNotFound: command "web" was not found; it failed 2 times in a row and waits 1 s before the next start
+        Progressing=True CommandNotFound: command "web" was not found; it failed 2 times in a row and waits 1 s before the next start
+        Available=False CommandNotFound: command "web" was not found; it failed 2 times in a row and waits 1 s before the next start
+        Degraded=True CommandNotFound: command "web" was not found; it failed 2 times in a row and waits 1 s before the next start. Install "web" on this machine, write its whole path, or choose a node that has it.
+        restarts 0 at []
+    "#]]);
+    world.after(1).await;
+    assert_eq!(world.done(), ["start web@1"]);
+}
+
+#[tokio::test]
+async fn an_update_that_fails_goes_back_to_what_was_well() {
+    let mut world = World::with("web", json!({}));
+    world.settle().await;
+    world.after(3).await;
+    world.change("web", json!({"run": {"process": {"command": ["web", "new"]}}}));
+    for _ in 0..3 {
+        world.engine.fails("web", Error::Invalid { what: "it is broken".to_owned() });
+    }
+    world.settle().await;
+    let status = world.converge.held.assignments["web"].status.clone().unwrap();
+    let degraded = condition::find(&status.conditions, condition::DEGRADED).unwrap();
+    assert_eq!(degraded.reason, "RolledBack");
+    assert!(condition::is_true(&status.conditions, condition::AVAILABLE));
+    assert_eq!(world.done()[0], "start web@1");
+    assert!(!world.done().iter().any(|done| done.starts_with("stop")), "{:?}", world.done());
+}
+
+#[tokio::test]
+async fn what_is_not_assigned_any_more_stops_once_a_server_says_so() {
+    let mut world = World::with("web", json!({}));
+    world.settle().await;
+    let engine = world.engine.clone();
+    let mut again = World::new(engine, Held::default());
+    again.settle().await;
+    assert_eq!(again.done(), ["start web@1"], "nobody has said anything yet");
+    again.converge.held.note(News::Listed { assignments: Vec::new(), version: Some(2) });
+    again.settle().await;
+    assert_eq!(again.done(), ["start web@1", "stop web@1", "remove web@1"]);
+}
+
+#[tokio::test]
+async fn an_agent_that_comes_back_finds_everything_and_restarts_nothing() {
+    let mut world = World::with("web", json!({}));
+    world.settle().await;
+    world.after(3).await;
+    let held = world.converge.held.clone();
+    let mut again =
+        World::new(world.engine.clone(), Held { authority: Authority::Doubtful, ..held });
+    again.settle().await;
+    assert_eq!(again.done(), ["start web@1"]);
+    again.engine.reboots();
+    again.settle().await;
+    assert_eq!(again.done(), ["start web@1", "start web@1"], "from what it remembers");
+}
+
+#[tokio::test]
+async fn an_engine_that_is_away_is_told_and_nothing_is_started_twice() {
+    let mut world = World::with("web", json!({}));
+    world.settle().await;
+    world.after(3).await;
+    world.engine.unreachable();
+    world.settle().await;
+    let status = world.converge.held.assignments["web"].status.clone().unwrap();
+    let degraded = condition::find(&status.conditions, condition::DEGRADED).unwrap();
+    assert_eq!(degraded.reason, "EngineUnreachable");
+    world.engine.reachable();
+    world.settle().await;
+    assert_eq!(world.done(), ["start web@1"]);
+}
+
+#[tokio::test]
+async fn what_is_deleted_is_let_go_of_only_when_it_is_gone() {
+    let mut world = World::with("web", json!({}));
+    world.settle().await;
+    world.engine.stubborn("web");
+    let mut going = world.converge.held.assignments["web"].clone();
+    going.metadata.deletion_timestamp = Some(Time(Timestamp::from_second(9).unwrap()));
+    going.metadata.finalizers = Some(vec![FINALIZER_ASSIGNMENT.to_owned()]);
+    going.metadata.resource_version = Some("1000".to_owned());
+    world.converge.held.note(News::Applied(Box::new(going)));
+    let now = Now {
+        clock: Monotonic::default(),
+        time: Timestamp::from_second(9).unwrap(),
+        cut_off_since: None,
+        address: "192.0.2.1".to_owned(),
+    };
+    let lets_go = |report: &Report| report.writes.iter().any(|write| write.what == What::LetGo);
+    let mut ended = false;
+    for _ in 0..10 {
+        let report = world.converge.activate(&now).await;
+        while !world.converge.actions.is_empty() {
+            world.converge.next_done().await;
+        }
+        if lets_go(&report) {
+            assert!(ended, "it still runs");
+            assert_eq!(world.done().last().unwrap(), "remove web@1");
+            return;
+        }
+        if world.done().iter().any(|done| done.starts_with("stop")) && !ended {
+            ended = true;
+            let id = world.id("web");
+            world.engine.exits(&id, 0);
+        }
+    }
+    panic!("it was never let go of: {:?}", world.done());
+}

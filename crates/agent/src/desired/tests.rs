@@ -1,0 +1,128 @@
+//! What restarts an instance, whose it is, and what it is told.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+fn assignment(change: &[(&str, Value)]) -> Assignment {
+    let mut value = json!({
+        "apiVersion": "tombolo.dev/v1alpha1", "kind": "Assignment",
+        "metadata": {"name": "web-0", "namespace": "default", "uid": "u-1"},
+        "spec": {"app": "shop", "component": "web", "replica": 2, "site": "north", "node": "crane",
+            "engine": "host", "run": {"process": {"command": ["web"]}},
+            "peers": [{"component": "the-store", "addresses": ["b:2", "a:1"]},
+                {"component": "cache"}, {"component": "far"}]},
+        "status": {"agent": "lift", "restarts": 0},
+    });
+    for (pointer, to) in change {
+        let (parent, key) = pointer.rsplit_once('/').unwrap();
+        value.pointer_mut(parent).unwrap()[key] = to.clone();
+    }
+    serde_json::from_value(value).unwrap()
+}
+
+fn place() -> Place {
+    Place { site: "north".to_owned(), node: "crane".to_owned() }
+}
+
+fn entries(value: &str) -> Entries {
+    let source = Source {
+        namespace: "default".to_owned(),
+        kind: SourceKind::Secret,
+        name: "keys".to_owned(),
+    };
+    Entries::from([(source, BTreeMap::from([("a".to_owned(), value.into())]))])
+}
+
+#[test]
+fn only_what_must_restart_an_instance_changes_its_revision() {
+    let revision = |change: &[(&str, Value)]| revision(&assignment(change), &Entries::new());
+    let before = revision(&[]);
+    for (pointer, to) in [
+        ("/spec/decision", json!({"reason": "another"})),
+        ("/spec/peers", json!([])),
+        ("/spec/health", json!({"tcp": {"port": 1}})),
+        ("/spec/stopped", json!(true)),
+        ("/spec/appGeneration", json!(7)),
+        ("/metadata/labels", json!({"a": "b"})),
+        ("/status/restarts", json!(9)),
+    ] {
+        assert_eq!(revision(&[(pointer, to)]), before, "{pointer}");
+    }
+    for (pointer, to) in [
+        ("/spec/run", json!({"process": {"command": ["web", "-v"]}})),
+        ("/spec/resources", json!({"cpu": "1"})),
+        ("/spec/expose", json!([{"port": 80}])),
+    ] {
+        assert_ne!(revision(&[(pointer, to)]), before, "{pointer}");
+    }
+}
+
+#[test]
+fn a_secret_that_changes_restarts_whoever_names_it() {
+    let keys = json!({"process": {"command": ["web"],
+        "secretEnv": {"KEY": {"name": "keys", "key": "a"}}}});
+    let naming = assignment(&[("/spec/run", keys)]);
+    assert_ne!(revision(&naming, &entries("one")), revision(&naming, &entries("two")));
+    let other = assignment(&[]);
+    assert_eq!(revision(&other, &entries("one")), revision(&other, &entries("two")));
+    assert_eq!(
+        sources(&naming).into_iter().collect::<Vec<_>>(),
+        [entries("").into_keys().next().unwrap()]
+    );
+}
+
+#[test]
+fn ours_is_what_names_the_node_or_what_it_has_taken() {
+    let ours = |change: &[(&str, Value)]| is_ours(&assignment(change), &place());
+    assert!(ours(&[]));
+    assert!(!ours(&[("/spec/site", json!("south"))]));
+    assert!(!ours(&[("/spec/node", json!("lift"))]));
+    assert!(!ours(&[("/spec/node", Value::Null)]), "another has taken it");
+    assert!(ours(&[("/spec/node", Value::Null), ("/status/agent", json!("crane"))]));
+}
+
+#[test]
+fn an_instance_is_told_who_it_is_and_where_its_peers_are() {
+    let key = |component: &str| ("default".into(), "shop".into(), component.into());
+    let local = BTreeMap::from([(key("cache"), vec!["10.0.0.1:6379".to_owned()])]);
+    let env = BTreeMap::from([(
+        "/spec/run",
+        json!({"process": {"command": ["web"],
+        "env": {"TOMBOLO_SITE": "mine"}}}),
+    )]);
+    let change: Vec<(&str, Value)> = env.into_iter().collect();
+    let spec = resolve(&assignment(&change), 1, &place(), &Entries::new(), &local).unwrap();
+    let of = |name: &str| {
+        spec.env.get(name).map(|value| String::from_utf8(value.expose().to_vec()).unwrap())
+    };
+    assert_eq!(of("TOMBOLO_COMPONENT").as_deref(), Some("web"));
+    assert_eq!(of("TOMBOLO_REPLICA").as_deref(), Some("2"));
+    assert_eq!(of("TOMBOLO_NODE").as_deref(), Some("crane"));
+    assert_eq!(of("TOMBOLO_SITE").as_deref(), Some("mine"), "its own word counts");
+    assert_eq!(of("TOMBOLO_PEER_THE_STORE").as_deref(), Some("b:2"));
+    assert_eq!(of("TOMBOLO_PEERS_THE_STORE").as_deref(), Some("b:2,a:1"));
+    assert_eq!(of("TOMBOLO_PEER_CACHE").as_deref(), Some("10.0.0.1:6379"), "it runs here");
+    assert_eq!(of("TOMBOLO_PEER_FAR"), None);
+}
+
+#[test]
+fn two_revisions_stand_side_by_side_unless_they_need_the_same_port() {
+    let exclusive = |change: &[(&str, Value)], held: &[u16]| {
+        let around = Surroundings {
+            place: &place(),
+            entries: &Entries::new(),
+            engines: &BTreeSet::from([Engine::Host]),
+            held_ports: &held.iter().copied().collect(),
+            local: &BTreeMap::new(),
+            fallback: None,
+        };
+        job(&assignment(change), &around).wanted.exclusive
+    };
+    let fixed = json!({"process": {"command": ["web"], "ports": [80]}});
+    let any = json!({"process": {"command": ["web", "$(PORT)"], "ports": [80]}});
+    assert!(exclusive(&[("/spec/run", fixed.clone())], &[80]));
+    assert!(!exclusive(&[("/spec/run", fixed)], &[81]));
+    assert!(!exclusive(&[("/spec/run", any)], &[80]));
+    assert!(exclusive(&[("/spec/fence", json!(1))], &[]), "it holds state");
+}

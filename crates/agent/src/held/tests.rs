@@ -1,0 +1,58 @@
+//! Lists, changes and servers that have forgotten.
+
+use serde_json::json;
+
+use super::*;
+
+fn assignment(uid: &str, version: u64) -> Assignment {
+    serde_json::from_value(json!({
+        "apiVersion": "tombolo.dev/v1alpha1", "kind": "Assignment",
+        "metadata": {"name": uid, "uid": uid, "resourceVersion": version.to_string()},
+        "spec": {"app": "shop", "component": "web", "replica": 0, "site": "north", "node": "crane",
+            "engine": "host", "run": {"process": {"command": ["web"]}}},
+    }))
+    .unwrap()
+}
+
+fn listed(held: &mut Held, uids: &[&str], version: u64) {
+    let assignments = uids.iter().map(|uid| assignment(uid, version)).collect();
+    held.note(News::Listed { assignments, version: Some(version) });
+}
+
+fn uids(held: &Held) -> Vec<&str> {
+    held.assignments.keys().map(String::as_str).collect()
+}
+
+#[test]
+fn nothing_is_sure_before_the_first_list_and_all_is_after_it() {
+    let mut held = Held::default();
+    assert_eq!(held.authority, Authority::Doubtful);
+    listed(&mut held, &["a", "b"], 10);
+    assert_eq!((uids(&held), held.authority), (vec!["a", "b"], Authority::Fresh));
+    listed(&mut held, &["b"], 11);
+    assert_eq!((uids(&held), held.authority), (vec!["b"], Authority::Fresh));
+}
+
+#[test]
+fn a_server_that_was_set_back_ends_nothing_that_it_does_not_know() {
+    let mut held = Held::default();
+    listed(&mut held, &["a", "b"], 10);
+    held.note(News::Applied(Box::new(assignment("c", 20))));
+    listed(&mut held, &["a", "d"], 12);
+    assert_eq!((uids(&held), held.authority), (vec!["a", "b", "c", "d"], Authority::Doubtful));
+    held.note(News::Gone(Box::new(assignment("b", 13))));
+    assert_eq!(uids(&held), ["a", "c", "d"], "what it says is gone is gone");
+    listed(&mut held, &["a", "d"], 21);
+    assert_eq!((uids(&held), held.authority), (vec!["a", "d"], Authority::Fresh));
+}
+
+#[test]
+fn an_older_copy_never_replaces_a_newer_one() {
+    let mut held = Held::default();
+    let version = |held: &Held| held.assignments["a"].metadata.resource_version.clone();
+    held.note(News::Applied(Box::new(assignment("a", 5))));
+    held.note(News::Applied(Box::new(assignment("a", 4))));
+    assert_eq!(version(&held).as_deref(), Some("5"));
+    held.note(News::Applied(Box::new(assignment("a", 6))));
+    assert_eq!(version(&held).as_deref(), Some("6"));
+}
