@@ -60,7 +60,13 @@ impl Tombolo {
         let log = File::options().create(true).append(true).open(self.log_path());
         let log = log.expect("a log can be written");
         Command::new(binary::path())
-            .args(["up", "--listen", self.address.as_deref().unwrap_or("127.0.0.1:0"), "--data"])
+            .args([
+                "up",
+                "--no-agent",
+                "--listen",
+                self.address.as_deref().unwrap_or("127.0.0.1:0"),
+                "--data",
+            ])
             .arg(self.data())
             .env("HOME", self.folder.path())
             .stdin(Stdio::null())

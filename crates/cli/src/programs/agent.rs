@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand, ValueEnum};
 use tombolo_agent::{Error, JoinFile, Settings};
 
 use super::up;
@@ -14,28 +14,88 @@ use crate::{output, places};
 /// The join file is needed at the first start; later ones find everything in the data folder. It
 /// only dials out: no port is opened. It runs until SIGTERM or Ctrl-C.
 #[derive(Args, Debug)]
-#[command(after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
 Examples:
   tombolo agent --join-file harbour.join --name crane-1
   tombolo agent --join-file - < harbour.join
-  tombolo agent --data /var/lib/tombolo-agent")]
+  tombolo agent --data /var/lib/tombolo-agent"
+)]
 pub(crate) struct AgentArgs {
+    #[command(subcommand)]
+    command: Option<AgentCommand>,
     /// The file that `tombolo token create --site` wrote, or - for stdin.
     #[arg(long, value_name = "FILE")]
     join_file: Option<PathBuf>,
     /// The name of the node; the host's name if left out.
     #[arg(long, value_name = "NODE")]
     name: Option<String>,
-    /// Keep key and certificate here; a folder of the user's data folder if left out.
+    /// Keep key, certificate and workloads here; a folder of the user's data folder if left out.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 }
 
+#[derive(Debug, Subcommand)]
+enum AgentCommand {
+    Doctor(DoctorArgs),
+}
+
+/// Examine this machine: what it is, and how safely it is set up.
+///
+/// Nothing is changed, and no server is needed. What the agent finds is what its Node shows; as
+/// root it sees more.
+#[derive(Args, Debug)]
+struct DoctorArgs {
+    /// The agent's data folder.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// How to print it.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: DoctorFormat,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum DoctorFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs.
+    Json,
+}
+
 pub(crate) fn run(args: AgentArgs) -> Result<Exit, Failure> {
-    let folder = args.data.or_else(|| places::default_data_folder().map(|data| data.join("agent")));
-    let folder = folder.ok_or_else(|| {
-        Failure::usage("neither HOME nor XDG_DATA_HOME is set").hint("name a folder with --data")
-    })?;
+    match args.command {
+        Some(AgentCommand::Doctor(args)) => doctor(args),
+        None => work(args),
+    }
+}
+
+fn doctor(args: DoctorArgs) -> Result<Exit, Failure> {
+    let doctor = tombolo_agent::examine(&folder(args.data)?);
+    let mut out = output::Out::stdout();
+    match args.output {
+        DoctorFormat::Text => out.text(&doctor.to_string())?,
+        DoctorFormat::Json => {
+            let text = serde_json::to_string_pretty(&doctor);
+            out.line(&text.map_err(|error| Failure::failed(error.to_string()))?)?;
+        }
+    }
+    out.flush()?;
+    Ok(Exit::Ok)
+}
+
+fn folder(given: Option<PathBuf>) -> Result<PathBuf, Failure> {
+    given.or_else(|| places::default_data_folder().map(|data| data.join("agent"))).ok_or_else(
+        || {
+            Failure::usage("neither HOME nor XDG_DATA_HOME is set")
+                .hint("name a folder with --data")
+        },
+    )
+}
+
+fn work(args: AgentArgs) -> Result<Exit, Failure> {
+    let folder = folder(args.data)?;
     let join_file = args.join_file.as_deref().map(JoinFile::read).transpose();
     let settings = Settings {
         folder,

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::up::{self, UpArgs};
+use super::up::{self, Part, UpArgs};
 use crate::args::Globals;
 use crate::connection::Connection;
 use crate::failure::{Exit, Failure};
@@ -21,7 +21,7 @@ pub(crate) struct ControllerArgs {
 
 pub(crate) fn run(args: ControllerArgs, globals: &Globals) -> Result<Exit, Failure> {
     if globals.kubeconfig.is_none() {
-        return up::run(args.up);
+        return up::run_part(args.up, Part::Loops);
     }
     let runtime = up::runtime()?;
     runtime.block_on(run_loops(globals))?;

@@ -4,6 +4,7 @@
 
 mod agent;
 mod bench;
+mod beside;
 mod controller;
 mod lighthouse;
 mod up;
@@ -15,7 +16,7 @@ use crate::failure::{Exit, Failure};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Program {
-    Up(up::UpArgs),
+    Up(up::UpCommand),
     Controller(controller::ControllerArgs),
     Agent(agent::AgentArgs),
     Lighthouse(lighthouse::LighthouseArgs),

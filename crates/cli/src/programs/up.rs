@@ -1,4 +1,4 @@
-//! `tombolo up`: the embedded default. Store, API and loops in this process, one port.
+//! `tombolo up`: the embedded default. Store, API, loops and an agent in this process, one port.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -17,16 +17,30 @@ use tombolo_identity::home::{self, Home};
 use tombolo_identity::{Subject, tls};
 use tombolo_store::{Options, Store};
 
+use super::beside;
 use crate::failure::{Exit, Failure};
 use crate::{output, places};
 
 /// What a stop may take before the process ends all the same.
 const STOP_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Start a control plane on this machine.
+/// Start a control plane on this machine, with an agent that runs what is assigned to it.
 ///
 /// The first start makes a certificate authority, an admin token and a kubeconfig. It runs until
-/// SIGTERM or Ctrl-C.
+/// SIGTERM or Ctrl-C; what the agent has started goes on then.
+#[derive(Args, Debug)]
+pub(crate) struct UpCommand {
+    #[command(flatten)]
+    up: UpArgs,
+    /// The site that this machine is; the host's name if left out.
+    #[arg(long, value_name = "SITE")]
+    site: Option<String>,
+    /// Start no agent: this machine runs nothing for others.
+    #[arg(long, conflicts_with = "site")]
+    no_agent: bool,
+}
+
+/// What every server takes.
 #[derive(Args, Debug)]
 pub(crate) struct UpArgs {
     /// Keep everything here; the user's data folder if left out.
@@ -44,15 +58,23 @@ pub(crate) struct UpArgs {
 }
 
 /// What runs beside the API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    Everything,
+    /// The loops, and an agent that makes this machine the named site.
+    LoopsAndAgent {
+        site: String,
+    },
+    Loops,
     /// The API as a lighthouse: it lists controllers and decides nothing.
     Lighthouse,
 }
 
-pub(crate) fn run(args: UpArgs) -> Result<Exit, Failure> {
-    run_part(args, Part::Everything)
+pub(crate) fn run(command: UpCommand) -> Result<Exit, Failure> {
+    let part = match command.no_agent {
+        true => Part::Loops,
+        false => Part::LoopsAndAgent { site: command.site.unwrap_or_else(beside::name) },
+    };
+    run_part(command.up, part)
 }
 
 pub(super) fn run_part(args: UpArgs, part: Part) -> Result<Exit, Failure> {
@@ -60,7 +82,7 @@ pub(super) fn run_part(args: UpArgs, part: Part) -> Result<Exit, Failure> {
         Failure::usage("neither HOME nor XDG_DATA_HOME is set").hint("name a folder with --data")
     })?;
     let runtime = runtime()?;
-    let served = runtime.block_on(serve(&args, &data, part));
+    let served = runtime.block_on(serve(&args, &data, &part));
     // The loops go, and with the last of them the store, which writes what it was given and closes.
     runtime.shutdown_timeout(STOP_TIME_MAX);
     served.map_err(|error| Failure::failed(format!("{error:#}")))?;
@@ -73,7 +95,7 @@ pub(super) fn runtime() -> Result<Runtime, Failure> {
     runtime.map_err(|error| Failure::failed(format!("cannot start the runtime: {error}")))
 }
 
-async fn serve(args: &UpArgs, data: &Path, part: Part) -> anyhow::Result<()> {
+async fn serve(args: &UpArgs, data: &Path, part: &Part) -> anyhow::Result<()> {
     let stop = stop_signal()?;
     let listener = TcpListener::bind(args.listen)
         .await
@@ -89,13 +111,21 @@ async fn serve(args: &UpArgs, data: &Path, part: Part) -> anyhow::Result<()> {
 
     tokio::spawn(garbage::run(api.clone()));
     register(args, &api, &home, address);
-    if part == Part::Everything {
+    if *part != Part::Lighthouse {
         let (clients, until_stop) = (api.clone(), stop.clone());
         tokio::spawn(async move {
             let client = |name| clients.client(Subject::system(name));
             tombolo_controller::run(client, || stopped(until_stop.clone())).await;
         });
     }
+
+    let agent = match part {
+        Part::LoopsAndAgent { site } => {
+            let beside = beside::run(api.clone(), data.to_path_buf(), site.clone(), stop.clone());
+            Some(tokio::spawn(beside))
+        }
+        Part::Loops | Part::Lighthouse => None,
+    };
 
     // Scripts that let the system choose the port find it here.
     std::fs::write(data.join("address"), format!("{address}\n"))
@@ -106,6 +136,10 @@ async fn serve(args: &UpArgs, data: &Path, part: Part) -> anyhow::Result<()> {
     let router = api.router().merge(api.guarded(tombolo_facade::router()));
     let serving = serve::serve(vec![listener], router, tls, Limits::default(), until_stop);
     let ended = serving.await;
+    if let Some(agent) = agent {
+        // It says good-bye, which takes a moment; the whole stop has a limit of its own.
+        let _ = tokio::time::timeout(STOP_TIME_MAX, agent).await;
+    }
     if ended.cut > 0 {
         tracing::warn!(connections = ended.cut, "some were still busy and were cut off");
     }

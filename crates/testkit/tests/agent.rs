@@ -1,0 +1,385 @@
+//! What is assigned to a machine runs there, whatever is killed: the real server, real agents and
+//! real processes. Assignments are written by hand, so that nothing here depends on the placing.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+
+use kube::Client;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tombolo_model::Assignment;
+
+use tombolo_testkit::{Tombolo, binary, eventually};
+
+const SITE: &str = "north";
+const NODE: &str = "crane";
+
+/// A server, an agent that has joined it, and a client of the administrator.
+struct Rig {
+    tombolo: Tombolo,
+    client: Client,
+    agent: Option<Child>,
+}
+
+impl Rig {
+    async fn start() -> Rig {
+        let tombolo = Tombolo::start().await;
+        let file = tombolo.data().parent().unwrap().join("north.join").display().to_string();
+        tombolo.shell(&["token", "create", "--site", SITE, "-o", &file]).await.ok();
+        let client = tombolo.client().await;
+        let mut rig = Rig { tombolo, client, agent: None };
+        rig.start_agent(&["--join-file", &file, "--name", NODE]);
+        rig
+    }
+
+    fn start_agent(&mut self, more: &[&str]) {
+        let root = self.tombolo.data().parent().unwrap().to_owned();
+        let log = File::options().create(true).append(true).open(root.join("agent.log")).unwrap();
+        let agent = Command::new(binary::path())
+            .args(["-v", "agent", "--data"])
+            .arg(root.join("agent"))
+            .args(more)
+            .env("HOME", &root)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        self.agent = Some(agent);
+    }
+
+    fn kill9_agent(&mut self) {
+        let mut agent = self.agent.take().unwrap();
+        agent.kill().unwrap();
+        agent.wait().unwrap();
+    }
+
+    fn api(&self) -> Api<Assignment> {
+        Api::namespaced(self.client.clone(), "default")
+    }
+
+    async fn assign(&self, name: &str, change: Value) {
+        let mut spec = json!({
+            "app": "shop", "component": name, "replica": 0, "site": SITE, "node": NODE,
+            "engine": "host", "run": {"process": {"command": ["sleep", "3600"]}},
+        });
+        merge(&mut spec, change);
+        let assignment = json!({
+            "apiVersion": "tombolo.dev/v1alpha1", "kind": "Assignment",
+            "metadata": {"name": name}, "spec": spec,
+        });
+        let assignment: Assignment = serde_json::from_value(assignment).unwrap();
+        self.api().create(&PostParams::default(), &assignment).await.unwrap();
+    }
+
+    async fn change(&self, name: &str, spec: Value) {
+        let patch = Patch::Merge(json!({"spec": spec}));
+        self.api().patch(name, &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    async fn get(&self, name: &str) -> Value {
+        serde_json::to_value(self.api().get(name).await.unwrap()).unwrap()
+    }
+
+    /// Waits until the Assignment is as it should be.
+    async fn until(&self, what: &str, name: &str, is: impl Fn(&Value) -> bool) -> Value {
+        let last = std::cell::RefCell::new(Value::Null);
+        let shown = Shown { what, last: &last, armed: std::cell::Cell::new(true) };
+        let found = eventually(&format!("{name}: {what}"), async || {
+            let found = self.api().get(name).await.ok();
+            let found = serde_json::to_value(found?).unwrap();
+            last.replace(found["status"].clone());
+            is(&found).then_some(found)
+        })
+        .await;
+        shown.armed.set(false);
+        found
+    }
+
+    async fn until_up(&self, name: &str) -> Value {
+        self.until("it is up", name, |found| {
+            condition(found, "Available")["status"] == "True"
+                && condition(found, "Available")["reason"] == "Running"
+                && condition(found, "Available")["observedGeneration"]
+                    == found["metadata"]["generation"]
+        })
+        .await
+    }
+
+    async fn events(&self) -> String {
+        self.tombolo.shell(&["events"]).await.ok()
+    }
+}
+
+/// Says what was last seen when a wait ends in a panic.
+struct Shown<'a> {
+    what: &'a str,
+    last: &'a std::cell::RefCell<Value>,
+    armed: std::cell::Cell<bool>,
+}
+
+impl Drop for Shown<'_> {
+    fn drop(&mut self) {
+        if self.armed.get() && std::thread::panicking() {
+            println!("waiting for {}, last seen: {:#}", self.what, self.last.borrow());
+        }
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        if let Some(mut agent) = self.agent.take() {
+            drop(agent.kill());
+            drop(agent.wait());
+        }
+        let root = self.tombolo.data().parent().unwrap().to_owned();
+        if std::thread::panicking() {
+            let log = std::fs::read_to_string(root.join("agent.log")).unwrap_or_default();
+            println!("--- the agent's log\n{log}\n---");
+        }
+        // What runs outlives the agent, which is the point; after a test it must go all the same.
+        let mark = format!("TOMBOLO_INSTANCE={}", root.join("agent").display());
+        for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let Some(number) = process.file_name().to_str().and_then(|name| name.parse().ok())
+            else {
+                continue;
+            };
+            let environment = std::fs::read(process.path().join("environ")).unwrap_or_default();
+            if String::from_utf8_lossy(&environment).contains(&mark)
+                && let Some(pid) = Pid::from_raw(number)
+            {
+                drop(kill_process(pid, Signal::KILL));
+            }
+        }
+    }
+}
+
+fn merge(into: &mut Value, change: Value) {
+    match (into, change) {
+        (Value::Object(into), Value::Object(change)) => {
+            for (key, value) in change {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, change) => *into = change,
+    }
+}
+
+fn condition(found: &Value, kind: &str) -> Value {
+    let conditions = found["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    conditions.into_iter().find(|condition| condition["type"] == kind).unwrap_or_default()
+}
+
+fn pid(found: &Value) -> i32 {
+    found["status"]["instance"].as_str().unwrap().parse().unwrap()
+}
+
+fn runs(pid: i32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|status| !status.contains(") Z "))
+}
+
+fn kill9(pid: i32) {
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+}
+
+fn shell(script: &str) -> Value {
+    json!({"run": {"process": {"command": ["sh", "-c", script]}}})
+}
+
+#[tokio::test]
+async fn what_is_assigned_runs_and_survives_the_end_of_everybody_else() {
+    let mut rig = Rig::start().await;
+    rig.assign("web", json!({})).await;
+    let first = rig.until_up("web").await;
+    assert_eq!(first["status"]["agent"], NODE);
+    assert_eq!(first["status"]["restarts"], 0);
+    assert_eq!(condition(&first, "Applied")["status"], "True");
+    assert_eq!(condition(&first, "Degraded")["status"], "False");
+    let one = pid(&first);
+    assert!(runs(one));
+
+    kill9(one);
+    let second = rig
+        .until("it was restarted", "web", |found| {
+            found["status"]["restarts"] == 1 && condition(found, "Available")["status"] == "True"
+        })
+        .await;
+    let two = pid(&second);
+    assert!(one != two && runs(two));
+    assert_eq!(second["status"]["lastExit"]["signal"], 9);
+    eventually("the events say so", async || {
+        let events = rig.events().await;
+        (events.contains("Started") && events.contains("Restarted")).then_some(())
+    })
+    .await;
+
+    rig.kill9_agent();
+    assert!(runs(two), "it does not need its agent");
+    rig.start_agent(&[]);
+    rig.assign("more", json!({})).await;
+    rig.until_up("more").await;
+    assert_eq!(pid(&rig.get("web").await), two, "it was found again and left alone");
+
+    rig.tombolo.kill9();
+    assert!(runs(two), "it does not need the controller");
+    rig.tombolo.restart().await;
+    rig.assign("later", json!({})).await;
+    let later = rig.until_up("later").await;
+    let now = rig.get("web").await;
+    assert_eq!((pid(&now), &now["status"]["restarts"]), (two, &json!(1)), "nothing was restarted");
+
+    rig.tombolo.kill9();
+    rig.kill9_agent();
+    let third = pid(&later);
+    kill9(third);
+    kill9(two);
+    rig.start_agent(&[]);
+    let cache = rig.tombolo.data().parent().unwrap().join("agent/instances");
+    let alive = || {
+        let ours = std::fs::read_dir("/proc").unwrap().flatten().filter(|process| {
+            let read = |name: &str| std::fs::read(process.path().join(name)).unwrap_or_default();
+            let mark = format!("TOMBOLO_INSTANCE={}", cache.display());
+            String::from_utf8_lossy(&read("environ")).contains(&mark)
+                && String::from_utf8_lossy(&read("cmdline")).contains("sleep\0")
+        });
+        ours.count()
+    };
+    eventually("all three run without the controller", async || (alive() == 3).then_some(())).await;
+    rig.tombolo.restart().await;
+    rig.until("the server hears of it", "web", |found| {
+        found["status"]["restarts"] == 2 && condition(found, "Available")["status"] == "True"
+    })
+    .await;
+
+    rig.api().delete("web", &DeleteParams::default()).await.unwrap();
+    eventually("what was deleted stops", async || (alive() == 2).then_some(())).await;
+    rig.until("a stop is told", "more", |found| found["status"]["restarts"] == 0).await;
+    rig.change("more", json!({"stopped": true})).await;
+    rig.until("it was stopped", "more", |found| {
+        condition(found, "Available")["reason"] == "Stopped"
+            && found["status"].get("instance").is_none()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_cannot_run_says_why_in_a_sentence() {
+    let rig = Rig::start().await;
+    let listener = TcpListener::bind(("0.0.0.0", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    rig.assign("nothing", json!({"run": {"process": {"command": ["no-such-program"]}}})).await;
+    rig.assign("taken", json!({"run": {"process": {"ports": [port]}}})).await;
+    rig.assign("crasher", shell("echo the disk is on fire; exit 3")).await;
+    rig.assign(
+        "secretive",
+        json!({"run": {"process": {"secretEnv": {"KEY": {"name": "keys", "key": "a"}}}}}),
+    )
+    .await;
+
+    let found = rig
+        .until("it is told", "nothing", |found| condition(found, "Degraded")["status"] == "True");
+    let message = condition(&found.await, "Degraded")["message"].to_string();
+    assert!(message.contains("no-such-program") && message.contains("was not found"), "{message}");
+    assert!(message.contains("Install"), "{message}");
+    let found = rig.until("it is told", "taken", |found| {
+        condition(found, "Degraded")["message"].to_string().contains("is taken")
+    });
+    let message = condition(&found.await, "Degraded")["message"].to_string();
+    assert!(message.contains(&port.to_string()), "{message}");
+    let found = rig.until("a crash loop", "crasher", |found| {
+        condition(found, "Available")["reason"] == "CrashLoop"
+    });
+    let found = found.await;
+    let message = condition(&found, "Degraded")["message"].to_string();
+    assert!(message.contains("code 3") && message.contains("the disk is on fire"), "{message}");
+    assert_eq!(found["status"]["lastExit"]["code"], 3);
+    assert_eq!(found["status"]["lastExit"]["log"][0], "the disk is on fire");
+    rig.until("a missing Secret", "secretive", |found| {
+        condition(found, "Degraded")["reason"] == "NoSuchEntry"
+    })
+    .await;
+
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"},
+        "stringData": {"a": "hunter2"}});
+    rig.tombolo.shell_with(&["apply", "-f", "-"], &secret.to_string()).await.ok();
+    let up = rig.until_up("secretive").await;
+    let environment = std::fs::read(format!("/proc/{}/environ", pid(&up))).unwrap();
+    let environment = String::from_utf8_lossy(&environment).into_owned();
+    assert!(environment.contains("KEY=hunter2"), "{environment}");
+    assert!(environment.contains("TOMBOLO_COMPONENT=secretive"), "{environment}");
+    let kept = rig.tombolo.data().parent().unwrap().join("agent/assignments.json");
+    let kept = std::fs::read_to_string(kept).unwrap();
+    assert!(kept.contains("secretive") && !kept.contains("hunter2"), "secrets are sealed");
+
+    drop(listener);
+    rig.until_up("taken").await;
+    let events = rig.events().await;
+    for reason in ["CommandNotFound", "PortTaken", "CrashLoop", "NoSuchEntry"] {
+        assert!(events.contains(reason), "{reason}: {events}");
+    }
+}
+
+#[tokio::test]
+async fn an_update_keeps_the_old_one_until_the_new_one_is_well_and_goes_back_if_it_never_is() {
+    let rig = Rig::start().await;
+    let flag = rig.tombolo.file("ready", "");
+    let check = json!({"health": {"exec": {"command": ["test", "-e", flag]},
+        "interval": "200ms", "failures": 1000}});
+    rig.assign("web", check).await;
+    let old = pid(&rig.until_up("web").await);
+
+    std::fs::remove_file(&flag).unwrap();
+    rig.change("web", json!({"run": {"process": {"command": ["sleep", "3601"]}}})).await;
+    rig.until("the old one serves", "web", |found| {
+        matches!(condition(found, "Available")["reason"].as_str(), Some("Updating" | "CheckFails"))
+            && condition(found, "Available")["status"] == "True"
+    })
+    .await;
+    assert!(runs(old), "the new one is not well yet");
+    std::fs::write(&flag, "").unwrap();
+    let new = rig
+        .until("the new one serves", "web", |found| {
+            condition(found, "Available")["reason"] == "Running" && pid(found) != old
+        })
+        .await;
+    let new = pid(&new);
+    eventually("the old one is gone", async || (!runs(old)).then_some(())).await;
+
+    rig.change("web", shell("exit 7")).await;
+    let back = rig
+        .until("it went back", "web", |found| {
+            condition(found, "Degraded")["reason"] == "RolledBack"
+                && condition(found, "Available")["status"] == "True"
+        })
+        .await;
+    assert_eq!(pid(&back), new, "the good one never stopped");
+    assert!(condition(&back, "Degraded")["message"].to_string().contains("code 7"), "{back}");
+    assert!(runs(new));
+    rig.change("web", json!({"run": {"process": {"command": ["sleep", "3602"]}}})).await;
+    rig.until_up("web").await;
+}
+
+#[tokio::test]
+async fn an_assignment_without_a_node_is_taken_and_the_machine_is_described() {
+    let rig = Rig::start().await;
+    rig.assign("anywhere", json!({})).await;
+    rig.change("anywhere", json!({"node": null})).await;
+    let found = rig.until_up("anywhere").await;
+    assert_eq!(found["status"]["agent"], NODE);
+    eventually("the node is described", async || {
+        let node = rig.tombolo.shell(&["get", "node", NODE, "-o", "json"]).await.json();
+        let status = &node["status"];
+        let told = status["capacity"]["cpu"].is_string()
+            && status["securityScore"].is_number()
+            && status["characteristics"]["engines"][0]["version"].is_string();
+        told.then_some(())
+    })
+    .await;
+    let nodes = rig.api().list(&ListParams::default()).await.unwrap();
+    assert_eq!(nodes.items.len(), 1);
+}
