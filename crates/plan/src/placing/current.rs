@@ -197,8 +197,12 @@ impl<'o> View<'o> {
         self.assignment(at).is_some_and(|assignment| self.is_well(assignment))
     }
 
-    /// Whether the instance serves, there or, while it moves, where it was before.
+    /// Whether the instance serves, there or, while it moves, where it was before. One with state
+    /// leaves its old place first.
     pub(super) fn serves(&self, at: &Placement) -> bool {
+        if self.component(&at.component).is_some_and(|component| component.stateful) {
+            return self.is_up(at);
+        }
         let same = |own: &&&Assignment| {
             own.spec.component == at.component
                 && own.spec.replica == at.replica

@@ -299,11 +299,11 @@ fn moves_off_a_drained_node_and_keeps_the_old_one_until_the_new_one_is_up() {
     check_places(
         &stage,
         expect![[r#"
-        shop: Degraded 0/1
-          web/0 on b1
-        assigned web/0 on a1
-        assigned web/0 on b1
-    "#]],
+            shop: Running 1/1
+              web/0 on b1
+            assigned web/0 on a1
+            assigned web/0 on b1
+        "#]],
     );
     check_actions(&stage, expect![[""]]);
     stage.agents();
@@ -389,31 +389,31 @@ fn waits_for_a_silent_node_as_long_as_the_rule_says() {
     check_places(
         &stage,
         expect![[r#"
-        shop: Running 3/3
-          loyal/0 on a1
-          quick/0 on b1
-          usual/0 on a1
-        assigned loyal/0 on a1
-        assigned quick/0 on a1 going
-        assigned quick/0 on b1
-        assigned usual/0 on a1
-    "#]],
+            shop: Degraded 1/3
+              loyal/0 on a1
+              quick/0 on b1
+              usual/0 on a1
+            assigned loyal/0 on a1
+            assigned quick/0 on a1 going
+            assigned quick/0 on b1
+            assigned usual/0 on a1
+        "#]],
     );
     stage.pass(290);
     stage.settle();
     check_places(
         &stage,
         expect![[r#"
-        shop: Running 3/3
-          loyal/0 on a1
-          quick/0 on b1
-          usual/0 on b1
-        assigned loyal/0 on a1
-        assigned quick/0 on a1 going
-        assigned quick/0 on b1
-        assigned usual/0 on a1 going
-        assigned usual/0 on b1
-    "#]],
+            shop: Degraded 2/3
+              loyal/0 on a1
+              quick/0 on b1
+              usual/0 on b1
+            assigned loyal/0 on a1
+            assigned quick/0 on a1 going
+            assigned quick/0 on b1
+            assigned usual/0 on a1 going
+            assigned usual/0 on b1
+        "#]],
     );
     // It comes back: the newest instances stay, the others go.
     stage.set_ready("a1", true);
