@@ -152,7 +152,7 @@ impl Drop for Rig {
             if String::from_utf8_lossy(&environment).contains(&mark)
                 && let Some(pid) = Pid::from_raw(number)
             {
-                drop(kill_process(pid, Signal::KILL));
+                let _ = kill_process(pid, Signal::KILL);
             }
         }
     }
