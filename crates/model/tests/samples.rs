@@ -89,6 +89,7 @@ fn the_other_examples_come_back_unchanged() {
     let node: Node = comes_back(&example("node.yaml"));
     let cpu = node.status.unwrap().characteristics.unwrap().cpu.unwrap();
     assert_eq!(cpu.architecture, Some(Arch::Arm64));
+    comes_back::<App>(&example("app-clock.yaml"));
     comes_back::<Link>(&example("link.yaml"));
     comes_back::<Policy>(&example("policy.yaml"));
 }

@@ -186,8 +186,9 @@ fn welcome(home: &Home) -> String {
         "Tombolo is ready at {}\n\n\
          Try next, in another terminal:\n\
          \x20 export TOMBOLO_KUBECONFIG={path}\n\
-         \x20 {tombolo} apply -f examples/\n\
-         \x20 {tombolo} get apps,sites,nodes\n\
+         \x20 {tombolo} apply -f examples/app-clock.yaml\n\
+         \x20 {tombolo} get apps,assignments,sites,nodes\n\
+         \x20 {tombolo} why clock/ticker\n\
          \x20 kubectl --kubeconfig {path} get sites,nodes,apps -A\n\
          \x20 {tombolo} explain app.spec.components\n\n\
          Ctrl-C stops it; everything stays in {data}.",
