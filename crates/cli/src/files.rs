@@ -225,7 +225,7 @@ pub(crate) fn parse(text: &Text, from: Option<Format>) -> Result<Objects, Vec<St
         return objects(text, numbered(text, documents));
     }
     let notes = render_notes(text.source(), &reading.notes, Colour::Never);
-    let apps = reading.apps.iter().map(|app| typed(app)).collect::<Result<Vec<Value>, _>>();
+    let apps = reading.apps.iter().map(typed).collect::<Result<Vec<Value>, _>>();
     let apps = apps.map_err(|error| vec![format!("{}: {error}", text.name)])?;
     // What an App refers to must be there before it.
     let all = reading.others.into_iter().chain(apps).map(|object| (1, object)).collect();

@@ -53,7 +53,6 @@ fn measure(text: &str) -> anyhow::Result<Value> {
     }))
 }
 
-#[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 fn time(text: &str) -> Duration {
     let start = Instant::now();
     std::hint::black_box(read_text(text));
