@@ -1,8 +1,6 @@
 //! Descriptors of other projects against the real server: unchanged files through kubectl, the shell
 //! and the ICOS facade become Apps.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use serde_json::{Value, json};
 
 use tombolo_testkit::{Tombolo, eventually, tools};
