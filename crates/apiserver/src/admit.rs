@@ -9,9 +9,9 @@ use tombolo_model::names;
 use crate::kinds::Kind;
 use crate::object::{self, text};
 use crate::request::FieldValidation;
-use crate::schema::Path;
 use crate::status::{Failure, Invalid, Problem};
 use crate::{builtin, crd, own_kinds};
+use tombolo_document::schema::Path;
 
 /// An object that passed, and what its writer should be told all the same.
 #[derive(Debug)]

@@ -14,8 +14,8 @@ use serde_json::{Map, Value, json};
 
 use crate::builtin;
 use crate::kinds::{Column, Kind, Scale, Scope};
-use crate::schema::{Path, Schema};
 use crate::status::Invalid;
+use tombolo_document::schema::{Path, Schema};
 
 pub use check::{validate, validate_update};
 pub use status::{established_status, is_established};

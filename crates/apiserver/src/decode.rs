@@ -11,8 +11,8 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess,
 use serde_json::{Map, Number, Value};
 use serde_saphyr::options::DuplicateKeyPolicy;
 
-use crate::schema::{Findings, Path};
-use crate::status::{Invalid, Problem};
+use tombolo_document::schema::{Findings, Path};
+use tombolo_model::{Invalid, Problem};
 
 /// The JSON parser itself gives up at 128; everything that walks a value does so by recursion.
 pub const DEPTH_MAX: usize = 100;
@@ -64,7 +64,7 @@ impl fmt::Display for DecodeError {
 
 /// Reads one JSON value that fills the whole of `bytes`.
 pub fn json(bytes: &[u8]) -> Result<Decoded, DecodeError> {
-    let seen = RefCell::new(Seen { nodes: 0, duplicates: Findings::new() });
+    let seen = RefCell::new(Seen { nodes: 0, duplicates: Findings::default() });
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let value = Node { path: &Path::ROOT, depth: 0, seen: &seen }
         .deserialize(&mut deserializer)
@@ -180,7 +180,7 @@ struct Bounded(Value);
 
 impl<'de> serde::Deserialize<'de> for Bounded {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Bounded, D::Error> {
-        let seen = RefCell::new(Seen { nodes: 0, duplicates: Findings::new() });
+        let seen = RefCell::new(Seen { nodes: 0, duplicates: Findings::default() });
         Node { path: &Path::ROOT, depth: 0, seen: &seen }.deserialize(deserializer).map(Bounded)
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::schema::Schema;
+use tombolo_document::schema::Schema;
 
 /// One served kind in one version. Made from a CustomResourceDefinition document: our own kinds
 /// and the core kinds come in that form too, so that there is one mechanism.

@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::{
-    kinds::{Kind, Scale, Scope},
-    schema::Schema,
-};
+use crate::kinds::{Kind, Scale, Scope};
+use tombolo_document::schema::Schema;
 
 /// A namespaced kind of ours with everything, a core kind, and a user's kind in two versions.
 pub(crate) fn kinds() -> Vec<Kind> {

@@ -5,12 +5,13 @@ use serde_json::{Value, json};
 use tombolo_identity::{Permit, Verb};
 
 use crate::answer::Answer;
-use crate::jsonpath::{self, Path};
 use crate::kinds::{Kind, Scale};
 use crate::object::text;
 use crate::server::Call;
 use crate::status::{Failure, Invalid, Problem};
-use crate::{encode, patch, write};
+use crate::{encode, write};
+use tombolo_document::jsonpath::{self, Path};
+use tombolo_document::patch;
 
 pub(crate) async fn answer(
     call: &Call,

@@ -17,10 +17,10 @@ use crate::kinds::Kind;
 use crate::object::{Part, is_deleting, text};
 use crate::own_writes::EVENT_NAMESPACE;
 use crate::request::{Query, Target};
-use crate::selector::{FieldSelector, LabelSelector, Rule};
 use crate::server::{Api, authorize, content_type, read_body};
 use crate::status::Failure;
 use crate::write::decode_body;
+use tombolo_document::selector::{FieldSelector, LabelSelector, Rule};
 
 /// A request of an agent.
 #[derive(Clone, Copy, Debug)]

@@ -8,8 +8,8 @@ use tombolo_store::Object;
 use crate::encode;
 use crate::kinds::Kind;
 use crate::request::{Query, Target};
-use crate::selector::{FieldSelector, LabelSelector};
 use crate::status::Failure;
+use tombolo_document::selector::{FieldSelector, LabelSelector};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Selection {

@@ -27,9 +27,10 @@ use crate::serve::Peer;
 use crate::status::Failure;
 use crate::traffic::Traffic;
 use crate::{
-    agents, apply, authenticate, encode, openapi, own_paths, read, remove, review, scale, scope,
-    watch, write,
+    agents, authenticate, encode, openapi, own_paths, read, remove, review, scale, scope, watch,
+    write,
 };
+use tombolo_document::apply;
 
 /// The largest body: twice what Kubernetes' own store would take.
 pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;

@@ -1,5 +1,5 @@
 //! Create, update and patch. Each looks at what lives, decides in [`crate::object`],
-//! [`crate::admit`] and [`crate::apply`], and commits on the condition that nothing has changed
+//! [`crate::admit`] and [`tombolo_document::apply`], and commits on the condition that nothing has changed
 //! in between.
 
 use std::sync::Arc;
@@ -12,14 +12,16 @@ use tombolo_store::{Change, Error, Expect, Object, Write};
 
 use crate::admit::{Admitted, admit};
 use crate::answer::Answer;
-use crate::apply::{self, ApplyError, Conflict, Manager, OnConflict};
+use crate::decode;
 use crate::kinds::Kind;
 use crate::object::{self, Birth, Part, text};
-use crate::patch::{self, PatchError};
 use crate::registry::CRD_PREFIX;
 use crate::server::{Call, authorize, resource_of};
 use crate::status::{Failure, Invalid, Problem};
-use crate::{agents, decode, encode, own_kinds, protobuf, read, scope, time};
+use crate::{agents, encode, own_kinds, read, scope, time};
+use tombolo_document::apply::{self, ApplyError, Conflict, Manager, OnConflict};
+use tombolo_document::patch::{self, PatchError};
+use tombolo_document::protobuf;
 
 /// A patch that names no revision is tried again when somebody was quicker; so often and no more.
 const ATTEMPTS_MAX: usize = 16;

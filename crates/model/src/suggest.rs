@@ -3,6 +3,9 @@
 /// Longer input is no slip of the finger, and comparing it would cost time without end.
 const COMPARED_CHARS_MAX: usize = 64;
 
+/// More than any kind has fields; a user's schema may have any number.
+const COMPARED_NAMES_MAX: usize = 512;
+
 /// The allowed name that `wrong` was most likely meant to be, if any is near enough.
 ///
 /// Upper and lower case, `-` and `_` do not count as differences. Of two equally near names the
@@ -13,7 +16,10 @@ pub fn nearest<'a>(wrong: &str, allowed: impl IntoIterator<Item = &'a str>) -> O
     }
     let plain_wrong = plain(wrong);
     let mut best: Option<(usize, &str)> = None;
-    for candidate in allowed {
+    for candidate in allowed.into_iter().take(COMPARED_NAMES_MAX) {
+        if candidate.len() > COMPARED_CHARS_MAX {
+            continue;
+        }
         let plain_candidate = plain(candidate);
         let distance = strsim::damerau_levenshtein(&plain_wrong, &plain_candidate);
         if distance > distance_max(&plain_wrong, &plain_candidate) {

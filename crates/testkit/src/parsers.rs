@@ -5,10 +5,11 @@
 
 use serde_json::Value;
 use tombolo_apiserver::request::{Query, parse_path};
-use tombolo_apiserver::schema::Schema;
-use tombolo_apiserver::selector::{FieldSelector, LabelSelector};
-use tombolo_apiserver::{accept, apply, crd, decode, jsonpath, patch, protobuf};
+use tombolo_apiserver::{accept, crd, decode};
 use tombolo_descriptor::{Colour, Format, NoFiles, Source};
+use tombolo_document::schema::Schema;
+use tombolo_document::selector::{FieldSelector, LabelSelector};
+use tombolo_document::{apply, jsonpath, patch, protobuf};
 use tombolo_identity::Token;
 use tombolo_model::quantity::{Arch, BitRate, Bytes, Cpu, Duration};
 
@@ -224,7 +225,7 @@ pub const PARSERS: &[Parser] = &[
                 let mut value: Value = decoded.value;
                 schema.prune(&mut value);
                 schema.fill_defaults(&mut value);
-                let _ = schema.validate(&value, &tombolo_apiserver::schema::Path::ROOT);
+                let _ = schema.validate(&value, &tombolo_document::schema::Path::ROOT);
             }
         },
     },

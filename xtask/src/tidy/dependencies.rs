@@ -17,6 +17,7 @@ const TIERS: &[(&str, u8)] = &[
     ("tombolo-placement", 1),
     ("tombolo-yaml", 0),
     ("tombolo-descriptor", 1),
+    ("tombolo-document", 1),
     ("tombolo-plan", 1),
     ("tombolo-store", 2),
     ("tombolo-apiserver", 2),

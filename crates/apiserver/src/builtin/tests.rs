@@ -4,8 +4,8 @@ use expect_test::expect;
 use serde_json::Value;
 
 use super::{DOCUMENTS, METADATA, builtin_kinds, document, object_schema};
-use crate::schema::{Additional, Path, Schema};
 use crate::table::Columns;
+use tombolo_document::schema::{Additional, Path, Schema};
 
 #[test]
 fn every_embedded_document_is_structural_and_fits_its_own_kind() {

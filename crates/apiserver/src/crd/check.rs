@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::jsonpath;
-use crate::schema::{Additional, Findings, Path, Schema, Type};
 use crate::status::{Invalid, Problem};
+use tombolo_document::jsonpath;
+use tombolo_document::schema::{Additional, Findings, Path, Schema, Type};
 
 use super::{list, names, text};
 
@@ -22,7 +22,7 @@ const COLUMNS_MAX: usize = 64;
 /// Everything that is wrong with a definition whose shape is right: it went through the schema of
 /// its own kind before.
 pub fn validate(crd: &Value) -> Vec<Invalid> {
-    let mut findings = Findings::new();
+    let mut findings = Findings::default();
     let spec = &crd["spec"];
     let path = Path::Text("spec");
     check_names(crd, &mut findings);
@@ -39,7 +39,7 @@ pub fn validate(crd: &Value) -> Vec<Invalid> {
 
 /// What may not change while the kind is served: objects are stored under it.
 pub fn validate_update(old: &Value, new: &Value) -> Vec<Invalid> {
-    let mut findings = Findings::new();
+    let mut findings = Findings::default();
     let established = list(&old["status"]["conditions"])
         .iter()
         .any(|condition| condition["type"] == "Established" && condition["status"] == "True");

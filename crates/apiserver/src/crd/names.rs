@@ -1,7 +1,7 @@
 //! The names that a definition may give: groups, plurals, kinds and versions.
 
-use crate::schema::{Findings, Path};
 use crate::status::Problem;
+use tombolo_document::schema::{Findings, Path};
 
 /// The form of a name, with the words for it.
 pub(super) struct Form {

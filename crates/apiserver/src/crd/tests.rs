@@ -129,7 +129,7 @@ fn names_are_checked() {
         &[("/spec/names/plural", json!(3)), ("/spec/scope", json!("Namespace"))],
         expect![[r#"
         spec.names.plural (TypeInvalid): expected a string, found the number 3
-        spec.scope (NotSupported): "Namespace" is not supported, use one of "Cluster", "Namespaced"; did you mean "Namespaced"?
+        spec.scope (NotSupported): "Namespace" is not supported, use one of "Cluster", "Namespaced" (did you mean "Namespaced"?)
     "#]],
     );
 }

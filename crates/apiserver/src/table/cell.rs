@@ -7,10 +7,8 @@ use jiff::Timestamp;
 use serde_json::{Number, Value};
 
 use super::age;
-use crate::{
-    jsonpath::{self, Path},
-    kinds::Column,
-};
+use crate::kinds::Column;
+use tombolo_document::jsonpath::{self, Path};
 
 const ARGUMENTS_MAX: usize = 16;
 /// A cell is for a terminal; the whole value is in the object.

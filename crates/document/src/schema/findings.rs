@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::status::{Invalid, Problem};
+use tombolo_model::{Invalid, Problem};
 
 use super::Path;
 
@@ -14,45 +14,47 @@ const SHOWN_CHARS_MAX: usize = 60;
 
 /// Collects findings up to a limit; whoever walks a value stops when it [`is_full`](Self::is_full).
 #[derive(Debug)]
-pub(crate) struct Findings {
+pub struct Findings {
     list: Vec<Invalid>,
     max: usize,
 }
 
-impl Findings {
-    pub(crate) fn new() -> Findings {
+impl Default for Findings {
+    fn default() -> Findings {
         Findings::up_to(FINDINGS_MAX)
     }
+}
 
-    pub(crate) fn up_to(max: usize) -> Findings {
+impl Findings {
+    pub fn up_to(max: usize) -> Findings {
         Findings { list: Vec::new(), max }
     }
 
-    pub(crate) fn push(&mut self, path: &Path<'_>, problem: Problem, message: impl Into<String>) {
+    pub fn push(&mut self, path: &Path<'_>, problem: Problem, message: impl Into<String>) {
         if !self.is_full() {
             let field = path.to_string();
             self.list.push(Invalid { field, problem, message: message.into() });
         }
     }
 
-    pub(crate) fn extend(&mut self, more: Vec<Invalid>) {
+    pub fn extend(&mut self, more: Vec<Invalid>) {
         let room = self.max.saturating_sub(self.list.len());
         self.list.extend(more.into_iter().take(room));
     }
 
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.list.len() >= self.max
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    pub(crate) fn into_vec(self) -> Vec<Invalid> {
+    pub fn into_vec(self) -> Vec<Invalid> {
         self.list
     }
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::{Path, Schema};
-use crate::status::Invalid;
+use tombolo_model::Invalid;
 
 /// Findings as lines: `path (Problem): message`.
 fn lines(findings: &[Invalid]) -> String {
@@ -16,7 +16,7 @@ fn lines(findings: &[Invalid]) -> String {
 }
 
 fn yaml(text: &str) -> Value {
-    crate::decode::yaml(text.as_bytes()).expect("the test's YAML is right").value
+    serde_saphyr::from_str(text).expect("the test's YAML is right")
 }
 
 /// Compiles a schema that is wrong.
@@ -88,7 +88,7 @@ fn a_schema_is_told_of_every_keyword_that_it_may_not_use() {
         "{type: object, $ref: '#/x', additionalProperties: false, uniqueItems: true, propertis: {}, x-mine: 1}",
         expect![[r#"
             $ref (Forbidden): not allowed: write the schema out in its place: references are not followed
-            propertis (Unknown): unknown keyword; did you mean "properties"?
+            propertis (Unknown): unknown keyword (did you mean "properties"?)
             additionalProperties (Forbidden): false is not allowed: leave the keyword out, fields that the schema does not name are unknown anyway
             uniqueItems (Forbidden): true is not allowed, because it compares each item with each other: use x-kubernetes-list-type: set
         "#]],
@@ -168,12 +168,12 @@ fn the_keys_of_a_list_map_are_declared_scalars_that_are_always_there() {
     check_compile(
         &list("[nmae, port, name, name, deep]"),
         expect![[r#"
-        x-kubernetes-list-map-keys[0] (Invalid): "nmae" is not a property of the items; did you mean "name"?
-        x-kubernetes-list-map-keys[1] (Invalid): "port" must be required or have a default
-        x-kubernetes-list-map-keys[3] (Duplicate): "name" is there twice
-        x-kubernetes-list-map-keys[4] (Invalid): "deep" cannot be a key: a key is a scalar
-        x-kubernetes-list-map-keys[4] (Invalid): "deep" must be required or have a default
-    "#]],
+            x-kubernetes-list-map-keys[0] (Invalid): "nmae" is not a property of the items (did you mean "name"?)
+            x-kubernetes-list-map-keys[1] (Invalid): "port" must be required or have a default
+            x-kubernetes-list-map-keys[3] (Duplicate): "name" is there twice
+            x-kubernetes-list-map-keys[4] (Invalid): "deep" cannot be a key: a key is a scalar
+            x-kubernetes-list-map-keys[4] (Invalid): "deep" must be required or have a default
+        "#]],
     );
     check_compile(
         "{type: array, x-kubernetes-list-type: set, items: {type: object}}",
@@ -271,7 +271,7 @@ fn everything_wrong_is_told_at_once_with_its_path() {
             spec.scael (Unknown): unknown field; did you mean "scale"?
             spec.labels (TooMany): has 2 entries, at most 1 allowed
             spec.labels[a/b] (TypeInvalid): expected a string, found the number 1
-            spec.mode (NotSupported): "fats" is not supported, use one of "Fast", "Slow"; did you mean "Fast"?
+            spec.mode (NotSupported): "fats" is not supported, use one of "Fast", "Slow" (did you mean "Fast"?)
             spec.name (Invalid): has 1 character, at least 2 needed
             spec.name (Invalid): "A" does not match the pattern "^[a-z]+$"
             spec.note (TypeInvalid): expected a string, found the number 1

@@ -14,7 +14,6 @@ mod defaults;
 mod findings;
 mod format;
 mod keywords;
-mod nearest;
 mod path;
 mod prune;
 mod read;
@@ -27,8 +26,7 @@ use regex::Regex;
 use serde_json::{Number, Value};
 
 pub use findings::FINDINGS_MAX;
-pub(crate) use findings::Findings;
-pub use nearest::nearest;
+pub use findings::Findings;
 pub use path::Path;
 
 /// One node of a structural schema: the shape of a value, and the [`Rules`] that it keeps.

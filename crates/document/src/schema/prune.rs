@@ -1,11 +1,11 @@
 //! Fields that a schema does not know: finds them, or drops them.
 
 use serde_json::Value;
+use tombolo_model::suggest::nearest;
 
-use crate::status::{Invalid, Problem};
+use tombolo_model::{Invalid, Problem};
 
 use super::findings::Findings;
-use super::nearest::nearest;
 use super::{Path, Schema, Type};
 
 /// More names than this do not help in a message.
@@ -18,7 +18,7 @@ impl Schema {
     }
 
     pub fn unknown_fields_at(&self, value: &Value, path: &Path<'_>) -> Vec<Invalid> {
-        let mut findings = Findings::new();
+        let mut findings = Findings::default();
         self.find_unknown(value, path, &mut findings);
         findings.into_vec()
     }

@@ -4,12 +4,10 @@
 use std::fmt;
 
 use serde_json::Value;
+use tombolo_model::suggest::did_you_mean;
 
 use super::{Error, REQUIREMENTS_MAX, check_length, shown, syntax};
-use crate::{
-    jsonpath::{self, Path},
-    schema,
-};
+use crate::jsonpath::{self, Path};
 
 /// Every kind can be selected by these.
 const ALWAYS: &[&str] = &["metadata.name", "metadata.namespace"];
@@ -167,9 +165,7 @@ fn unescape(value: &str) -> Result<String, (usize, &'static str)> {
 fn unknown_field(selector: &str, field: &str, kind: &str, selectable: &[String]) -> Error {
     let allowed: Vec<&str> =
         ALWAYS.iter().copied().chain(selectable.iter().map(String::as_str)).collect();
-    let nearest = schema::nearest(field, allowed.iter().copied())
-        .map(|name| format!(" (did you mean {name}?)"))
-        .unwrap_or_default();
+    let nearest = did_you_mean(field, allowed.iter().copied());
     Error::UnknownField {
         selector: shown(selector),
         field: shown(field),
@@ -232,7 +228,7 @@ mod tests {
         check(
             "spec.nodes=n1",
             expect![[
-                r#"the field selector "spec.nodes=n1" names the field "spec.nodes", which App cannot be selected by (did you mean spec.node?); these can be used: metadata.name, metadata.namespace, spec.node, spec.replicas, spec.text"#
+                r#"the field selector "spec.nodes=n1" names the field "spec.nodes", which App cannot be selected by (did you mean "spec.node"?); these can be used: metadata.name, metadata.namespace, spec.node, spec.replicas, spec.text"#
             ]],
         );
         check(

@@ -8,7 +8,7 @@
 use serde_json::{Map, Value};
 
 use crate::schema::Schema;
-use crate::status::Invalid;
+use tombolo_model::Invalid;
 
 use super::conflict::{self, Conflict};
 use super::entry::{self, Entry, Operation};

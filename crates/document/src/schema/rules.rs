@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use regex::RegexBuilder;
 use serde_json::Value;
 
-use crate::status::Problem;
+use tombolo_model::Problem;
 
 use super::compare::numbers_in_order;
 use super::compile::Compiler;

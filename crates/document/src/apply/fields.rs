@@ -7,6 +7,7 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use super::element::{ElementError, PathElement};
+use crate::patch::type_name;
 
 /// No set goes deeper. What lies below is owned as one with its ancestor at this depth, because
 /// the set is stored inside the object, some levels down, and an object of more than 128 levels
@@ -243,17 +244,6 @@ fn read(fields: &Value, path: &mut Vec<String>) -> Result<Node, FieldsError> {
     }
     node.owned |= node.below.is_empty();
     Ok(node)
-}
-
-fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
-    }
 }
 
 #[cfg(test)]

@@ -6,12 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
+use tombolo_model::suggest::did_you_mean;
 
-use crate::status::{Invalid, Problem};
+use tombolo_model::{Invalid, Problem};
 
 use super::findings::{Findings, describe, quote};
 use super::keywords::{self, Place};
-use super::nearest::suggestion;
 use super::read::At;
 use super::{Additional, ListKind, MapKind, Path, Schema, Type};
 
@@ -28,7 +28,7 @@ impl Schema {
 
     /// As [`Schema::compile`]; findings are told from `path` on.
     pub fn compile_at(value: &Value, path: &Path<'_>) -> Result<Schema, Vec<Invalid>> {
-        let mut compiler = Compiler { findings: Findings::new(), nodes: 0 };
+        let mut compiler = Compiler { findings: Findings::default(), nodes: 0 };
         let schema = compiler.node(value, path, 0);
         match compiler.findings.is_empty() {
             true => Ok(schema),
@@ -112,7 +112,7 @@ impl Compiler {
                 // Extensions of others are theirs to read.
                 None if keyword.starts_with("x-") => (),
                 None => {
-                    let hint = suggestion(keyword, keywords::allowed());
+                    let hint = did_you_mean(keyword, keywords::allowed());
                     self.findings.push(&path, Problem::Unknown, format!("unknown keyword{hint}"));
                 }
             }
@@ -316,7 +316,7 @@ impl Compiler {
                 self.findings.push(&path, Problem::Duplicate, message);
             }
             let Some(property) = items.properties.get(key) else {
-                let hint = suggestion(key, items.properties.keys().map(String::as_str));
+                let hint = did_you_mean(key, items.properties.keys().map(String::as_str));
                 let message = format!("{} is not a property of the items{hint}", quote(key));
                 self.findings.push(&path, Problem::Invalid, message);
                 continue;

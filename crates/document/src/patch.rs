@@ -179,7 +179,8 @@ fn explain(place: usize, operation: &PatchOperation, kind: &PatchErrorKind) -> P
     PatchError::NotApplicable { place, operation: name, path, problem }
 }
 
-fn type_name(value: &Value) -> &'static str {
+/// What a value is, for a message.
+pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",

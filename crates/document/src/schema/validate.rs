@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use serde_json::{Map, Number, Value};
+use tombolo_model::suggest::did_you_mean;
 
-use crate::status::{Invalid, Problem};
+use tombolo_model::{Invalid, Problem};
 
 use super::compare::{canonical, compare, equal, identity, is_multiple};
 use super::findings::{Findings, describe, plural, quote, show};
-use super::nearest::suggestion;
 use super::{Additional, Bound, EMBEDDED_FIELDS, ListKind, Path, Rules, Schema, Type, format};
 
 /// Longer lists of allowed values are cut in messages.
@@ -21,7 +21,7 @@ impl Schema {
     /// [`FINDINGS_MAX`](super::FINDINGS_MAX). Unknown fields are not looked for here: they are
     /// dropped or reported before.
     pub fn validate(&self, value: &Value, path: &Path<'_>) -> Vec<Invalid> {
-        let mut findings = Findings::new();
+        let mut findings = Findings::default();
         self.check(value, path, &mut findings);
         findings.into_vec()
     }
@@ -245,7 +245,7 @@ fn misfit(
     findings: &mut Findings,
 ) {
     let attempts = branches.iter().map(|rules| {
-        let mut attempt = Findings::new();
+        let mut attempt = Findings::default();
         rules.check(value, path, &mut attempt);
         attempt
     });
@@ -331,7 +331,7 @@ fn not_among(value: &Value, allowed: &[Value]) -> String {
         names.push("…".to_owned());
     }
     let hint = match value {
-        Value::String(text) => suggestion(text, allowed.iter().filter_map(Value::as_str)),
+        Value::String(text) => did_you_mean(text, allowed.iter().filter_map(Value::as_str)),
         _ => String::new(),
     };
     format!("{} is not supported, use one of {}{hint}", show(value), names.join(", "))

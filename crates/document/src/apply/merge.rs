@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use crate::schema::{FINDINGS_MAX, Schema};
-use crate::status::{Invalid, Problem};
+use tombolo_model::{Invalid, Problem};
 
 use super::element::{PathElement, same};
 use super::extract::is_nothing;

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Number, Value};
 
-use crate::status::Problem;
+use tombolo_model::Problem;
 
 use super::Path;
 use super::compile::Compiler;
