@@ -115,7 +115,7 @@ fn with_kind(object: &Node, kind: &str, version: &str) -> Node {
     let mut entries = entries.clone();
     for (key, text) in [("kind", kind), ("apiVersion", version)] {
         if object.get(key).is_none() {
-            let key = Key { text: key.to_owned(), span: object.span };
+            let key = Key::new(key, object.span);
             let value = Node::new(Value::String(text.to_owned()), object.span);
             entries.insert(0, (key, value));
         }

@@ -1,17 +1,16 @@
-//! Builds the tree from the events of the parser, with a stack of its own instead of recursion, so
-//! that no text can exhaust the program's. The way in is [`documents`].
+//! Text becomes a tree. The way in is [`documents`]: a text of plain form is read by the quick way
+//! (`quick.rs`), any other by the events of the parser.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use granit_parser::{Event, Parser, ScalarStyle, StructureStyle, Tag};
 
 use crate::lines::{Lines, offset};
-use crate::mapping::{self, RawKey};
-use crate::node::{Key, Node, Span, Value};
+use crate::node::{Node, Span};
 use crate::problem::Problem;
-use crate::weight::{Weight, weigh};
-use crate::{scalar, syntax};
+use crate::scalar::{self, Style};
+use crate::tree::{Stop, Tree};
+use crate::{quick, syntax};
 
 /// How much is read. Beyond any of these a [`Problem`] says so and reading ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,13 +51,30 @@ pub fn documents(text: &str, limits: &Limits) -> (Vec<Node>, Vec<Problem>) {
             format!("the text is {} bytes long, {} are read at most", text.len(), limits.bytes);
         return (Vec::new(), vec![Problem::error("too-large", Span::default(), message)]);
     }
+    match quick::documents(text, limits) {
+        Some(nodes) => (nodes, Vec::new()),
+        None => by_events(text, limits),
+    }
+}
+
+/// What [`documents`] gives must not depend on the way that it took. Says so if it does, for the
+/// tests that try many texts; true as well for a text that has one way only.
+pub fn both_ways_agree(text: &str, limits: &Limits) -> bool {
+    match quick::documents(text, limits) {
+        Some(nodes) => by_events(text, limits) == (nodes, Vec::new()),
+        None => true,
+    }
+}
+
+/// The way that any text can take.
+pub(crate) fn by_events(text: &str, limits: &Limits) -> (Vec<Node>, Vec<Problem>) {
     let mut options = granit_parser::options! {
         flow_nesting_limit: limits.depth,
         block_nesting_limit: limits.depth,
     };
     options.set_emit_comments(false);
     let mut parser = Parser::new_from_str_with_options(text, options);
-    let mut builder = Builder::new(text, limits);
+    let mut builder = Builder { lines: Lines::new(text), tree: Tree::new(limits) };
     loop {
         match parser.next_event() {
             None => break,
@@ -66,7 +82,7 @@ pub fn documents(text: &str, limits: &Limits) -> (Vec<Node>, Vec<Problem>) {
             Some(Ok((event, span))) => match builder.take(event, span) {
                 Ok(()) => (),
                 Err(Stop::Document) => {
-                    builder.abandon();
+                    builder.tree.abandon();
                     if !matches!(parser.proceed_next_document(), Ok(true)) {
                         break;
                     }
@@ -74,174 +90,46 @@ pub fn documents(text: &str, limits: &Limits) -> (Vec<Node>, Vec<Problem>) {
                 Err(Stop::All) => break,
             },
             Some(Err(error)) => {
-                builder.problems.push(syntax::problem(&error, text, &builder.lines));
-                builder.abandon();
-                if builder.is_full() || !matches!(parser.proceed_next_document(), Ok(true)) {
+                builder.tree.problems.push(syntax::problem(&error, text, &builder.lines));
+                builder.tree.abandon();
+                if builder.tree.is_full() || !matches!(parser.proceed_next_document(), Ok(true)) {
                     break;
                 }
             }
         }
     }
-    builder.finish()
-}
-
-/// What a broken bound ends.
-enum Stop {
-    Document,
-    All,
+    builder.tree.finish()
 }
 
 struct Builder<'a> {
     lines: Lines<'a>,
-    limits: &'a Limits,
-    stack: Vec<Frame>,
-    anchors: BTreeMap<usize, Node>,
-    root: Option<Node>,
-    nodes: Vec<Node>,
-    problems: Vec<Problem>,
-    node_count: usize,
-    alias_count: usize,
-    unfolded_bytes: usize,
-    document_count: usize,
+    tree: Tree<'a>,
 }
 
-/// A collection that is not at its end yet.
-struct Frame {
-    within: Within,
-    span: Span,
-    anchor: usize,
-}
-
-enum Within {
-    List(Vec<Node>),
-    Map { entries: Vec<(RawKey, Node)>, key: NextKey },
-}
-
-/// What stands before the value that comes next.
-enum NextKey {
-    Awaited,
-    Read(RawKey),
-    /// No key that a map could have; its value is passed over.
-    Unusable,
-}
-
-impl<'a> Builder<'a> {
-    fn new(text: &'a str, limits: &'a Limits) -> Builder<'a> {
-        Builder {
-            lines: Lines::new(text),
-            limits,
-            stack: Vec::new(),
-            anchors: BTreeMap::new(),
-            root: None,
-            nodes: Vec::new(),
-            problems: Vec::new(),
-            node_count: 0,
-            alias_count: 0,
-            unfolded_bytes: 0,
-            document_count: 0,
-        }
-    }
-
+impl Builder<'_> {
     fn take(&mut self, event: Event<'_>, at: granit_parser::Span) -> Result<(), Stop> {
         let span = self.span(at);
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                self.count(1, span)?;
                 let node = self.scalar(text, style, tag.as_deref(), span);
-                self.anchor(anchor, &node)?;
-                self.place(node);
+                self.tree.add(node, anchor)?;
             }
             Event::SequenceStart(style, anchor, tag) => {
                 self.refuse_tag(tag.as_deref(), "seq", span);
-                self.open(Within::List(Vec::new()), span, anchor, style)?;
+                self.tree.open_list(opening(span, style), anchor)?;
             }
             Event::MappingStart(style, anchor, tag) => {
                 self.refuse_tag(tag.as_deref(), "map", span);
-                let entries = Vec::new();
-                self.open(Within::Map { entries, key: NextKey::Awaited }, span, anchor, style)?;
+                self.tree.open_map(opening(span, style), anchor)?;
             }
-            Event::SequenceEnd | Event::MappingEnd => self.close(span)?,
-            Event::Alias(id) => self.unfold(id, span)?,
-            Event::DocumentStart(_, _) => self.begin_document(span)?,
-            Event::DocumentEnd => self.end_document(),
+            Event::SequenceEnd | Event::MappingEnd => self.tree.close(span)?,
+            Event::Alias(id) => self.tree.unfold(id, span)?,
+            Event::DocumentStart(_, _) => self.tree.begin_document(span)?,
+            Event::DocumentEnd => self.tree.end_document(),
             // Metadata, switched off or without meaning here.
             _ => (),
         }
         Ok(())
-    }
-
-    fn begin_document(&mut self, span: Span) -> Result<(), Stop> {
-        self.document_count += 1;
-        if self.document_count > self.limits.documents {
-            let most = self.limits.documents;
-            let message = format!("more than {most} documents are not read");
-            self.problems.push(Problem::error("too-many-documents", span, message));
-            return Err(Stop::All);
-        }
-        Ok(())
-    }
-
-    fn end_document(&mut self) {
-        if let Some(root) = self.root.take()
-            && !root.is_null()
-        {
-            self.nodes.push(root);
-        }
-        self.anchors.clear();
-    }
-
-    fn open(
-        &mut self,
-        within: Within,
-        span: Span,
-        anchor: usize,
-        style: StructureStyle,
-    ) -> Result<(), Stop> {
-        self.count(1, span)?;
-        if self.stack.len() >= self.limits.depth {
-            self.problems.push(too_deep(span, self.limits.depth));
-            return Err(Stop::Document);
-        }
-        // A block collection has no mark of its own: it reaches from its first to its last child.
-        let span = match style {
-            StructureStyle::Block => Span::new(span.start, span.start),
-            StructureStyle::Flow => span,
-        };
-        self.stack.push(Frame { within, span, anchor });
-        Ok(())
-    }
-
-    fn close(&mut self, end: Span) -> Result<(), Stop> {
-        let Some(frame) = self.stack.pop() else { return Ok(()) };
-        // The end of a flow collection is its bracket; that of a block lies somewhere behind it.
-        let span = match end.end > end.start {
-            true => frame.span.to(end),
-            false => frame.span,
-        };
-        let value = match frame.within {
-            Within::List(items) => Value::List(items),
-            Within::Map { entries, .. } => Value::Map(mapping::finish(entries, &mut self.problems)),
-        };
-        let node = Node::new(value, span);
-        self.anchor(frame.anchor, &node)?;
-        self.place(node);
-        Ok(())
-    }
-
-    fn place(&mut self, node: Node) {
-        let Some(frame) = self.stack.last_mut() else {
-            self.root = Some(node);
-            return;
-        };
-        frame.span.end = frame.span.end.max(node.span.end);
-        match &mut frame.within {
-            Within::List(items) => items.push(node),
-            Within::Map { entries, key } => match std::mem::replace(key, NextKey::Awaited) {
-                NextKey::Awaited => *key = key_of(node, &mut self.problems),
-                NextKey::Read(key) => entries.push((key, node)),
-                NextKey::Unusable => (),
-            },
-        }
     }
 
     fn scalar(
@@ -251,21 +139,17 @@ impl<'a> Builder<'a> {
         tag: Option<&Tag>,
         span: Span,
     ) -> Node {
-        let plain = matches!(style, ScalarStyle::Plain);
-        let Some(tag) = tag else {
-            return match plain {
-                true => Node::plain(scalar::plain(&text), span, &text),
-                false => Node::quoted(text.into_owned(), span),
-            };
+        let style = match style {
+            ScalarStyle::Plain => Style::Plain,
+            _ => Style::Quoted,
         };
+        let Some(tag) = tag else { return scalar::node(text, style, span) };
         match tag.core_suffix() {
-            Some("str") => Node::quoted(text.into_owned(), span),
-            Some("int" | "float" | "bool" | "null") => {
-                Node::plain(scalar::plain(&text), span, &text)
-            }
+            Some("str") => scalar::node(text, Style::Quoted, span),
+            Some("int" | "float" | "bool" | "null") => scalar::node(text, Style::Plain, span),
             Some(_) | None => {
                 self.refuse_tag(Some(tag), "str", span);
-                Node::quoted(text.into_owned(), span)
+                scalar::node(text, Style::Quoted, span)
             }
         }
     }
@@ -277,76 +161,7 @@ impl<'a> Builder<'a> {
             return;
         }
         let message = format!("the tag {:?} means nothing here and is passed over", tag.original());
-        self.problems.push(Problem::warning("unknown-tag", span, message));
-    }
-
-    fn anchor(&mut self, id: usize, node: &Node) -> Result<(), Stop> {
-        if id == 0 {
-            return Ok(());
-        }
-        // The copy is paid for like any other, or anchors within anchors would be free.
-        self.pay_for(node, node.span)?;
-        self.anchors.insert(id, node.clone());
-        Ok(())
-    }
-
-    fn unfold(&mut self, id: usize, span: Span) -> Result<(), Stop> {
-        self.alias_count += 1;
-        if self.alias_count > self.limits.aliases {
-            let most = self.limits.aliases;
-            let message = format!("more than {most} aliases are not unfolded");
-            self.problems.push(Problem::error("too-many-aliases", span, message));
-            return Err(Stop::All);
-        }
-        let Some(node) = self.anchors.remove(&id) else {
-            let message = "the alias stands within what it stands for";
-            self.problems.push(Problem::error("alias-in-itself", span, message));
-            return Err(Stop::Document);
-        };
-        let height = self.pay_for(&node, span)?;
-        if self.stack.len() + height > self.limits.depth {
-            self.problems.push(too_deep(span, self.limits.depth));
-            return Err(Stop::Document);
-        }
-        self.place(node.clone());
-        self.anchors.insert(id, node);
-        Ok(())
-    }
-
-    /// Counts the nodes and the text of a copy; gives its height.
-    fn pay_for(&mut self, node: &Node, span: Span) -> Result<usize, Stop> {
-        let Weight { nodes, bytes, height } = weigh(node);
-        self.unfolded_bytes += bytes;
-        if self.unfolded_bytes > self.limits.bytes {
-            let most = self.limits.bytes;
-            let message = format!("the aliases unfold to more than {most} bytes");
-            self.problems.push(Problem::error("too-many-aliases", span, message));
-            return Err(Stop::All);
-        }
-        self.count(nodes, span)?;
-        Ok(height)
-    }
-
-    fn count(&mut self, nodes: usize, span: Span) -> Result<(), Stop> {
-        self.node_count += nodes;
-        if self.node_count > self.limits.nodes {
-            let most = self.limits.nodes;
-            let message =
-                format!("more than {most} values, unfolded aliases included, are not read");
-            self.problems.push(Problem::error("too-many-values", span, message));
-            return Err(Stop::All);
-        }
-        Ok(())
-    }
-
-    fn abandon(&mut self) {
-        self.stack.clear();
-        self.anchors.clear();
-        self.root = None;
-    }
-
-    fn is_full(&self) -> bool {
-        self.problems.len() > self.limits.problems
+        self.tree.problems.push(Problem::warning("unknown-tag", span, message));
     }
 
     fn span(&self, at: granit_parser::Span) -> Span {
@@ -356,35 +171,14 @@ impl<'a> Builder<'a> {
         };
         Span::new(byte(at.start), byte(at.end))
     }
-
-    fn finish(mut self) -> (Vec<Node>, Vec<Problem>) {
-        let most = self.limits.problems;
-        if self.problems.len() > most {
-            let more = self.problems.len() - most;
-            self.problems.truncate(most);
-            let last = self.problems.last().map(|problem| problem.span).unwrap_or_default();
-            let message = format!("{more} more problems are not listed");
-            self.problems.push(Problem::error("too-many-problems", last, message));
-        }
-        (self.nodes, self.problems)
-    }
 }
 
-fn key_of(node: Node, problems: &mut Vec<Problem>) -> NextKey {
-    let (span, quoted, kind) = (node.span, node.is_quoted(), node.kind());
-    match node.into_raw() {
-        Some(text) => NextKey::Read(RawKey { key: Key { text, span }, quoted }),
-        None => {
-            let message = format!("{kind} cannot be the key of a mapping");
-            let problem = Problem::error("key-is-no-text", span, message);
-            problems.push(problem.expecting("a text, in quotes if need be"));
-            NextKey::Unusable
-        }
+/// A block collection has no mark of its own: it reaches from its first to its last child.
+fn opening(span: Span, style: StructureStyle) -> Span {
+    match style {
+        StructureStyle::Block => Span::new(span.start, span.start),
+        StructureStyle::Flow => span,
     }
-}
-
-fn too_deep(span: Span, most: usize) -> Problem {
-    Problem::error("too-deep", span, format!("more than {most} levels within each other"))
 }
 
 #[cfg(test)]

@@ -14,11 +14,13 @@ mod lines;
 mod mapping;
 mod node;
 mod problem;
+mod quick;
 mod scalar;
 mod syntax;
+mod tree;
 mod weight;
 
-pub use build::{Limits, documents};
+pub use build::{Limits, both_ways_agree, documents};
 pub use lines::{Lines, Position};
 pub use node::{Key, Node, Span, Value};
 pub use problem::{Mend, Problem, Severity};

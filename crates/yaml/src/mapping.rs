@@ -6,48 +6,52 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::node::{Key, Node, Span, Value};
 use crate::problem::Problem;
 
-/// A key as it came, before duplicates are out.
-#[derive(Debug)]
-pub(crate) struct RawKey {
-    pub(crate) key: Key,
-    pub(crate) quoted: bool,
-}
+/// Up to so many keys are compared each with each, which is quicker than sorting them.
+const FEW_KEYS: usize = 16;
 
 /// The entries of a map without duplicates, with merge keys unfolded.
-pub(crate) fn finish(
-    entries: Vec<(RawKey, Node)>,
-    problems: &mut Vec<Problem>,
-) -> Vec<(Key, Node)> {
-    let is_odd = |(key, _): &(RawKey, Node)| {
-        !key.quoted && (key.key.text == "<<" || is_entry_without_blank(&key.key.text))
-    };
+pub(crate) fn finish(entries: Vec<(Key, Node)>, problems: &mut Vec<Problem>) -> Vec<(Key, Node)> {
+    let is_odd = |(key, _): &(Key, Node)| is_merge(key) || is_entry_written_as_key(key);
     if !entries.iter().any(is_odd) && !has_twins(&entries) {
-        return entries.into_iter().map(|(raw, node)| (raw.key, node)).collect();
+        return entries;
     }
     finish_odd(entries, problems)
 }
 
-/// Whether a key is there twice. Sorts references: nearly every map goes through here.
-fn has_twins(entries: &[(RawKey, Node)]) -> bool {
-    let mut keys: Vec<&str> = entries.iter().map(|(raw, _)| raw.key.text.as_str()).collect();
+/// Whether a key is there twice. Nearly every map goes through here.
+fn has_twins(entries: &[(Key, Node)]) -> bool {
+    if entries.len() <= FEW_KEYS {
+        let mut before = entries.iter().enumerate();
+        return before.any(|(index, (key, _))| {
+            entries[..index].iter().any(|(twin, _)| twin.text == key.text)
+        });
+    }
+    let mut keys: Vec<&str> = entries.iter().map(|(key, _)| key.text.as_str()).collect();
     keys.sort_unstable();
     keys.windows(2).any(|pair| pair[0] == pair[1])
 }
 
-fn finish_odd(entries: Vec<(RawKey, Node)>, problems: &mut Vec<Problem>) -> Vec<(Key, Node)> {
+fn is_merge(key: &Key) -> bool {
+    key.text == "<<" && !key.is_quoted()
+}
+
+fn is_entry_written_as_key(key: &Key) -> bool {
+    is_entry_without_blank(&key.text) && !key.is_quoted()
+}
+
+fn finish_odd(entries: Vec<(Key, Node)>, problems: &mut Vec<Problem>) -> Vec<(Key, Node)> {
     let mut merges = Vec::new();
     let mut kept: Vec<(Key, Node)> = Vec::with_capacity(entries.len());
     let mut seen: BTreeMap<String, Span> = BTreeMap::new();
     // Where list entries became keys, the rest of each entry is there again and again; that is told
     // by the missing blank.
-    let was_a_list =
-        entries.iter().any(|(key, _)| !key.quoted && is_entry_without_blank(&key.key.text));
-    for (RawKey { key, quoted }, node) in entries {
-        if !quoted && key.text == "<<" {
+    let was_a_list = entries.iter().any(|(key, _)| is_entry_written_as_key(key));
+    for (key, node) in entries {
+        if is_merge(&key) {
             merges.push((key, node));
             continue;
         }
-        if !quoted && is_entry_without_blank(&key.text) {
+        if is_entry_written_as_key(&key) {
             problems.push(missing_blank(&key));
             // Kept, so that a reader sees why it finds a mapping where a list should be.
             kept.push((key, node));

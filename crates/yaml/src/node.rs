@@ -52,6 +52,23 @@ pub enum Value {
 pub struct Key {
     pub text: String,
     pub span: Span,
+    quoted: bool,
+}
+
+impl Key {
+    /// A key as if it had been written without quotes.
+    pub fn new(text: impl Into<String>, span: Span) -> Key {
+        Key { text: text.into(), span, quoted: false }
+    }
+
+    pub(crate) fn quoted(text: String, span: Span) -> Key {
+        Key { text, span, quoted: true }
+    }
+
+    /// Whether it was written in quotes, and so surely means itself.
+    pub(crate) fn is_quoted(&self) -> bool {
+        self.quoted
+    }
 }
 
 impl Node {
@@ -93,13 +110,14 @@ impl Node {
         }
     }
 
-    /// A scalar as it was written, without a copy; nothing for null, a list or a map.
-    pub(crate) fn into_raw(self) -> Option<String> {
-        match self.value {
-            Value::String(text) => Some(text),
-            Value::Bool(_) | Value::Int(_) | Value::Float(_) => self.raw.map(String::from),
-            Value::Null | Value::List(_) | Value::Map(_) => None,
-        }
+    /// A scalar as a key, as it was written; nothing for null, a list or a map.
+    pub(crate) fn into_key(self) -> Option<Key> {
+        let text = match self.value {
+            Value::String(text) => text,
+            Value::Bool(_) | Value::Int(_) | Value::Float(_) => String::from(self.raw?),
+            Value::Null | Value::List(_) | Value::Map(_) => return None,
+        };
+        Some(Key { text, span: self.span, quoted: self.quoted })
     }
 
     /// Whether a text was written in quotes or as a block, and so surely was meant as a text.

@@ -1,19 +1,40 @@
 //! What a plain scalar is. Called by the tree builder for every scalar without quotes.
 
-use crate::node::Value;
+use std::borrow::Cow;
+
+use crate::node::{Node, Span, Value};
+
+/// Whether a scalar may be a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    Plain,
+    /// In quotes, or as a block.
+    Quoted,
+}
+
+/// A scalar without a tag.
+pub(crate) fn node(text: Cow<'_, str>, style: Style, span: Span) -> Node {
+    match style {
+        Style::Plain => Node::plain(plain(&text), span, &text),
+        Style::Quoted => Node::quoted(text.into_owned(), span),
+    }
+}
 
 /// Reads a plain scalar by the core schema, with the two habits of Kubernetes' tools that people
 /// rely on: `0644` is octal, and `1_000` a number.
 pub(crate) fn plain(text: &str) -> Value {
     match text.as_bytes() {
-        [] => Value::Null,
-        [b'~'] => Value::Null,
-        [b'n' | b'N', ..] if matches!(text, "null" | "Null" | "NULL") => Value::Null,
+        [] | [b'~' | b'n' | b'N', ..] if is_null(text) => Value::Null,
         [b't' | b'T', ..] if matches!(text, "true" | "True" | "TRUE") => Value::Bool(true),
         [b'f' | b'F', ..] if matches!(text, "false" | "False" | "FALSE") => Value::Bool(false),
         [b'0'..=b'9' | b'+' | b'-' | b'.', ..] => number(text).unwrap_or_else(|| text_of(text)),
-        [_, ..] => text_of(text),
+        [_, ..] | [] => text_of(text),
     }
+}
+
+/// Whether a plain scalar is null.
+pub(crate) fn is_null(text: &str) -> bool {
+    matches!(text, "" | "~" | "null" | "Null" | "NULL")
 }
 
 fn text_of(text: &str) -> Value {

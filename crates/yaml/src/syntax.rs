@@ -162,7 +162,7 @@ fn dash_without_blank(start: u32, line: &str) -> Option<Problem> {
         return None;
     }
     let span = Span::new(start, start + offset(key.len()));
-    Some(mapping::missing_blank(&Key { text: key.to_owned(), span }))
+    Some(mapping::missing_blank(&Key::new(key, span)))
 }
 
 /// `key:value`
