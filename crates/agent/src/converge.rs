@@ -20,12 +20,12 @@ use tombolo_driver::{Driver, Error, InstanceId, Spec};
 use tombolo_model::keys::FINALIZER_ASSIGNMENT;
 use tombolo_model::{Assignment, Engine};
 use tombolo_plan::Monotonic;
+use tombolo_plan::claim::{self, Decision};
 use tombolo_plan::instances::{
     self, Action, Authority, Desired, Id, Memory, Observed, Phase, Verb,
 };
 
 use crate::cache::bare;
-use crate::claim::{self, Decision};
 use crate::desired::{self, Job, Place};
 use crate::health::Checks;
 use crate::held::{Good, Held};

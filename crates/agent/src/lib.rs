@@ -7,7 +7,6 @@
 //! [`cache`]; what is decided there is in `tombolo_plan::instances`.
 
 pub mod cache;
-pub mod claim;
 pub mod clock;
 pub mod connection;
 pub mod converge;

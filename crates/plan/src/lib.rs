@@ -4,6 +4,7 @@
 //! carries out what it returns; the twin and the tests call the same functions with made-up
 //! worlds. Start reading at [`leases`], the first and smallest loop.
 
+pub mod claim;
 pub mod foreign;
 pub mod instances;
 pub mod leases;

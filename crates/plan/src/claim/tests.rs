@@ -13,7 +13,8 @@ fn assignment(node: Option<&str>, holder: Option<&str>, until: i64) -> Assignmen
             "engine": "host", "run": {"process": {"command": ["web"]}}},
     }))
     .unwrap();
-    let held_until = holder.map(|_| Time(jiff::Timestamp::from_second(until).unwrap()));
+    let held_until =
+        holder.map(|_| Time(k8s_openapi::jiff::Timestamp::from_second(until).unwrap()));
     assignment.status = Some(tombolo_model::AssignmentStatus {
         agent: holder.map(str::to_owned),
         held_until,
