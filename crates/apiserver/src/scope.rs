@@ -219,7 +219,8 @@ fn names(run: &Value, resource: &str, name: &str) -> bool {
     })
 }
 
-/// What an agent may change of an object that the table lets it write. Others pass.
+/// What an agent may change of an object that the table lets it write, and a manager, who may stand in
+/// for one, of an Assignment. Others pass.
 pub(crate) fn guard(
     subject: &Subject,
     kind: &Kind,
@@ -227,23 +228,29 @@ pub(crate) fn guard(
     live: Option<&Value>,
     object: &Value,
 ) -> Result<(), Failure> {
-    let Role::Agent { site, .. } = &subject.role else { return Ok(()) };
+    let site = match &subject.role {
+        Role::Agent { site, .. } => Some(site.as_str()),
+        Role::Manager if kind.is(GROUP, "Assignment") => None,
+        Role::Anonymous | Role::Guest | Role::User | Role::Manager | Role::Admin | Role::System => {
+            return Ok(());
+        }
+    };
     let refuse = |why: &str| Err(Failure::forbidden(format!("{} {why}", subject.name)));
     let empty = Value::Null;
     let live = live.unwrap_or(&empty);
     // It was the agent's when it was allowed; it may have gone to another site since.
-    if kind.is(GROUP, "Assignment") && site_of(live) != site {
+    if kind.is(GROUP, "Assignment") && site.is_some_and(|site| site_of(live) != site) {
         return Err(Failure::not_found(kind, text(object, "name")));
     }
     if part != Part::Main {
         return Ok(());
     }
     if kind.is(GROUP, "Assignment") {
-        return match lets_go(live, object) {
+        return match holds_or_lets_go(live, object) {
             true => Ok(()),
             false => refuse(
-                "may change nothing of an assignment but its status, and let go of one that is \
-                 being deleted",
+                "may change nothing of an assignment but its status, take hold of it, and let go \
+                 of one that is being deleted",
             ),
         };
     }
@@ -258,9 +265,9 @@ pub(crate) fn guard(
     }
 }
 
-/// Whether all that has changed is that the agent's own finalizer is gone, on an object that is
-/// being deleted.
-fn lets_go(live: &Value, object: &Value) -> bool {
+/// Whether all that has changed is the agent's own finalizer: gone from an object that is being
+/// deleted, or put on one that is not.
+fn holds_or_lets_go(live: &Value, object: &Value) -> bool {
     let bare = |value: &Value| {
         let mut value = value.clone();
         if let Some(metadata) = value["metadata"].as_object_mut() {
@@ -270,9 +277,13 @@ fn lets_go(live: &Value, object: &Value) -> bool {
     };
     let holders = |value: &Value| {
         let list = value["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
-        list.into_iter().filter(|holder| holder != FINALIZER_ASSIGNMENT).collect::<Vec<_>>()
+        let (own, others): (Vec<Value>, Vec<Value>) =
+            list.into_iter().partition(|holder| holder == FINALIZER_ASSIGNMENT);
+        (!own.is_empty(), others)
     };
-    is_deleting(live) && bare(live) == bare(object) && holders(live) == holders(object)
+    let ((held, others), (holds, others_then)) = (holders(live), holders(object));
+    let is_right = if is_deleting(live) { held || !holds } else { holds || !held };
+    is_right && bare(live) == bare(object) && others == others_then
 }
 
 #[cfg(test)]
@@ -294,16 +305,21 @@ mod tests {
             object
         };
         let gone = with("/metadata/finalizers", json!(["example.com/hold"]));
-        assert!(lets_go(&live, &gone));
-        assert!(lets_go(&live, &with("/metadata/managedFields", json!([]))));
-        assert!(!lets_go(&live, &with("/metadata/finalizers", json!([]))), "another's finalizer");
-        assert!(!lets_go(&live, &with("/spec/site", json!("south"))));
-        assert!(!lets_go(&live, &with("/metadata/name", json!("b"))));
+        assert!(holds_or_lets_go(&live, &gone));
+        assert!(holds_or_lets_go(&live, &with("/metadata/managedFields", json!([]))));
+        assert!(
+            !holds_or_lets_go(&live, &with("/metadata/finalizers", json!([]))),
+            "another's finalizer"
+        );
+        assert!(!holds_or_lets_go(&live, &with("/spec/site", json!("south"))));
+        assert!(!holds_or_lets_go(&live, &with("/metadata/name", json!("b"))));
         let mut alive = live.clone();
         alive["metadata"].as_object_mut().unwrap().remove("deletionTimestamp");
         let mut alive_gone = gone.clone();
         alive_gone["metadata"].as_object_mut().unwrap().remove("deletionTimestamp");
-        assert!(!lets_go(&alive, &alive_gone), "nobody has asked for its end");
+        assert!(!holds_or_lets_go(&alive, &alive_gone), "nobody has asked for its end");
+        assert!(holds_or_lets_go(&alive_gone, &alive), "it takes hold of it");
+        assert!(!holds_or_lets_go(&gone, &live), "it is too late to take hold of it");
     }
 
     #[test]

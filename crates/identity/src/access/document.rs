@@ -18,9 +18,13 @@ patch, delete and deletecollection.
 An agent's rights are narrower than words like *patch* can say. It lists and watches its assignments
 with the field selector `spec.site=SITE` (or the label of the site), and everything else that it may
 list with `metadata.name=NAME`; it sees nothing that is not its own, whatever the selector. Beside
-the status it changes one thing of an assignment: it lets go of one that is being deleted. An event
-that it writes is about one of its assignments or its node. Whether something of another site exists
-it is not told: both are *not found*.
+the status it changes one thing of an assignment: it takes hold of one with the finalizer
+`tombolo.dev/undeploy`, and lets go of one that is being deleted. An event that it writes is about one
+of its assignments or its node. Whether something of another site exists it is not told: both are
+*not found*.
+
+A manager changes no more of an assignment than an agent does: with a manager's token a deployment
+manager of another project works for the sites ([facades.md](facades.md)).
 
 | role | who has it | how it is known |
 |---|---|---|

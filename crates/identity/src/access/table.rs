@@ -136,6 +136,13 @@ pub const RULES: &[Rule] = &[
         classes: &[Facades],
         place: Place::Anywhere,
     },
+    // An agent of another project that has a certificate of ours pulls its jobs there.
+    Rule {
+        roles: &[Agent],
+        verbs: &[Verb::Get, Verb::Update, Verb::Patch, Verb::Delete],
+        classes: &[Facades],
+        place: Place::Anywhere,
+    },
     // Everything may be read except what opens doors: Secrets and JoinTokens.
     Rule {
         roles: &[Guest, User, Manager],
@@ -191,14 +198,22 @@ pub const RULES: &[Rule] = &[
         place: Place::Anywhere,
     },
     // An agent converges to Assignments and reports on them; it never makes or deletes one. Of the
-    // object beside its status it may change one thing, which the apiserver sees to: it lets go of
-    // an Assignment that is being deleted.
+    // object beside its status it may change one thing, which the apiserver sees to: it takes hold of
+    // an Assignment, and lets go of one that is being deleted.
     Rule { roles: &[Agent], verbs: READ, classes: &[Assignments], place: Place::OwnSite },
     Rule {
         roles: &[Agent],
         verbs: &[Verb::Update, Verb::Patch],
         classes: &[Assignments, AssignmentStatus],
         place: Place::OwnSite,
+    },
+    // A deployment manager of another project is an agent with a token instead of a certificate. A
+    // manager could make a JoinToken and be the agent of any site: this gives no right beyond that.
+    Rule {
+        roles: &[Manager],
+        verbs: &[Verb::Update, Verb::Patch],
+        classes: &[Assignments, AssignmentStatus],
+        place: Place::Anywhere,
     },
     // The server makes the Node at the joining; what people say about it is not the agent's.
     Rule { roles: &[Agent], verbs: READ, classes: &[Nodes], place: Place::OwnNode },
@@ -305,7 +320,10 @@ const PATHS: &[(&str, Class)] = &[
     ("/readyz", Health),
     ("/version", Health),
     ("/api/v3/healthcheck", Health),
+    ("/jobmanager/healthz", Health),
     ("/api/v3", Facades),
+    ("/characterization", Facades),
+    ("/jobmanager", Facades),
     ("/matchmake", Facades),
     ("/api", Discovery),
     ("/apis", Discovery),
@@ -442,7 +460,9 @@ impl Class {
             Administration => {
                 Members::Paths(&["/tombolo/backup", "/tombolo/restore", "/tombolo/audit"])
             }
-            Facades => Members::Paths(&["/api/v3/*", "/matchmake"]),
+            Facades => {
+                Members::Paths(&["/api/v3/*", "/characterization", "/jobmanager/*", "/matchmake"])
+            }
             OtherPaths => Members::Paths(&["*"]),
         }
     }

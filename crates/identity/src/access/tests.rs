@@ -349,6 +349,7 @@ fn the_list_of_rules_follows_the_namespace() {
         get,list,watch,create,update,patch leases in "coordination.k8s.io" named "site-north,node-n1"
         get /healthz,/livez,/readyz,/version
         get /api,/api/*,/apis,/apis/*,/openapi/*
+        get,update,patch,delete /api/v3/*,/characterization,/jobmanager/*,/matchmake
         get,create /tombolo/join,/tombolo/nonce,/tombolo/renew
         get /tombolo/controllers
     "#]]
