@@ -1,23 +1,39 @@
 //! What the parts of an ICOS continuum ask of each other over HTTP.
 
+mod claims;
+mod controller;
 mod deployment;
+mod group;
 mod job;
+mod jobmanager;
+mod manifest;
 mod matchmake;
+mod resource;
+mod told;
 
 use axum::Router;
 use axum::routing::{any, get, post};
 
-pub(crate) fn router() -> Router {
+use crate::clock::Clock;
+
+pub(crate) fn router(clock: Clock) -> Router {
     let all = || get(deployment::list).post(deployment::create);
     let one = || get(deployment::show).put(deployment::replace).delete(deployment::delete);
+    let controllers = || get(controller::list).post(controller::register);
     Router::new()
         .route("/api/v3/healthcheck", get(|| async { "" }))
         // With and without the slash: clients of ICOS send both.
+        .route("/api/v3/controller", controllers())
+        .route("/api/v3/controller/", controllers())
         .route("/api/v3/deployment", all())
         .route("/api/v3/deployment/", all())
         .route("/api/v3/deployment/{id}", one())
         .route("/api/v3/deployment/{id}/", one())
         .route("/api/v3/deployment/{id}/start", any(deployment::start))
         .route("/api/v3/deployment/{id}/stop", any(deployment::stop))
+        .route("/api/v3/resource", get(resource::list))
+        .route("/api/v3/resource/", get(resource::list))
+        .route("/api/v3/resource/{id}", get(resource::show))
         .route("/matchmake", post(matchmake::propose))
+        .merge(jobmanager::router(clock))
 }

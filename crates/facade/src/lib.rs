@@ -1,16 +1,25 @@
 //! The REST APIs that other projects published, on the same port as the resource API. A facade
 //! translates a request into reads and writes of resources and their answers back; it keeps
-//! nothing of its own, and acts with the rights of whoever calls it.
+//! nothing of its own but since when it has seen a claim unchanged, and acts with the rights of whoever calls it.
 //!
 //! One folder a project, one file an API. [`router`] is merged in by the programs that serve, behind
 //! `tombolo_apiserver::Api::guarded`.
 
+mod accordion;
+mod clock;
 mod icos;
 mod refusal;
 
 use axum::Router;
 
+pub use clock::Clock;
+
 /// All facades.
 pub fn router() -> Router {
-    Router::new().merge(icos::router())
+    router_by(clock::start())
+}
+
+/// All facades, by a clock of the caller: a test's, which need not wait.
+pub fn router_by(clock: Clock) -> Router {
+    icos::router(clock).merge(accordion::router())
 }

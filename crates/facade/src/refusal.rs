@@ -21,6 +21,15 @@ impl Refusal {
         Refusal::new(StatusCode::NOT_FOUND, message)
     }
 
+    pub(crate) fn code(&self) -> StatusCode {
+        self.code
+    }
+
+    /// The same, where another API has another code for it.
+    pub(crate) fn with_code(self, code: StatusCode) -> Refusal {
+        Refusal { code, ..self }
+    }
+
     pub(crate) fn with(self, details: Value) -> Refusal {
         Refusal { details: Some(details), ..self }
     }

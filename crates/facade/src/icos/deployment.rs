@@ -26,8 +26,7 @@ const FIELD_MANAGER: &str = "tombolo-icos";
 pub(super) const NAMESPACE_DEFAULT: &str = "default";
 
 pub(crate) async fn list(Extension(caller): Extension<Caller>) -> Answer {
-    let apps: Api<App> = Api::all(caller.client.clone());
-    let apps = apps.list(&ListParams::default()).await?.items;
+    let apps = apps(&caller.client).await?;
     let assignments = assignments(&caller.client).await?;
     Ok(Json(apps.iter().map(|app| job::group(app, &assignments)).collect()))
 }
@@ -42,7 +41,14 @@ pub(crate) async fn create(
     Extension(caller): Extension<Caller>,
     body: Bytes,
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
-    let reading = read(&body)?;
+    bring(&caller, read(&body)?).await
+}
+
+/// Deploys what is not there yet.
+pub(super) async fn bring(
+    caller: &Caller,
+    reading: Reading,
+) -> Result<(StatusCode, Json<Value>), Refusal> {
     for app in &reading.apps {
         if exists(&caller.client, app).await? {
             let name = app.name_any();
@@ -169,18 +175,21 @@ async fn apply(client: &Client, object: &Value) -> Result<(), Refusal> {
     Ok(())
 }
 
-async fn assignments(client: &Client) -> Result<Vec<Assignment>, Refusal> {
+pub(super) async fn apps(client: &Client) -> Result<Vec<App>, Refusal> {
+    let api: Api<App> = Api::all(client.clone());
+    Ok(api.list(&ListParams::default()).await?.items)
+}
+
+pub(super) async fn assignments(client: &Client) -> Result<Vec<Assignment>, Refusal> {
     let api: Api<Assignment> = Api::all(client.clone());
     Ok(api.list(&ListParams::default()).await?.items)
 }
 
-async fn find(client: &Client, id: &str) -> Result<App, Refusal> {
-    let api: Api<App> = Api::all(client.clone());
-    let apps = api.list(&ListParams::default()).await?.items;
-    let found = apps.into_iter().find(|app| app.metadata.uid.as_deref() == Some(id));
+pub(super) async fn find(client: &Client, id: &str) -> Result<App, Refusal> {
+    let found = apps(client).await?.into_iter().find(|app| app.metadata.uid.as_deref() == Some(id));
     found.ok_or_else(|| Refusal::not_found(format!("there is no deployment {id:?}")))
 }
 
-fn namespace(app: &App) -> String {
+pub(super) fn namespace(app: &App) -> String {
     app.namespace().unwrap_or_else(|| NAMESPACE_DEFAULT.to_owned())
 }

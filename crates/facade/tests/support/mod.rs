@@ -1,0 +1,75 @@
+//! The real API in this process with the facades beside it, and requests to it.
+
+#![allow(dead_code, reason = "every test program uses another part of it")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use http::{Method, Request};
+use kube::Client;
+use serde_json::Value;
+use tombolo_apiserver::Api;
+use tombolo_identity::{Role, Subject, Token};
+use tombolo_plan::Monotonic;
+use tombolo_store::{Options, Store};
+use tower::ServiceExt as _;
+
+pub(crate) struct Server {
+    pub(crate) api: Api,
+    router: Router,
+    seconds: Arc<AtomicU64>,
+    _folder: tempfile::TempDir,
+}
+
+pub(crate) async fn server() -> Server {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = Store::open(folder.path(), Options::default()).expect("a new store");
+    let admin = Token::from_bytes([7; 32]).hash();
+    let api = Api::open(store, admin).await.expect("the first objects are written");
+    let seconds = Arc::new(AtomicU64::new(0));
+    let clock = Arc::clone(&seconds);
+    let clock = move || Monotonic::from_start(Duration::from_secs(clock.load(Ordering::Relaxed)));
+    let facades = tombolo_facade::router_by(Arc::new(clock));
+    let router = api.router().merge(api.guarded(facades));
+    Server { api, router, seconds, _folder: folder }
+}
+
+pub(crate) fn manager() -> Subject {
+    Subject { role: Role::Manager, name: "dm".to_owned(), ..Subject::anonymous() }
+}
+
+pub(crate) fn guest() -> Subject {
+    Subject { role: Role::Guest, name: "anna".to_owned(), ..Subject::anonymous() }
+}
+
+impl Server {
+    pub(crate) fn pass(&self, seconds: u64) {
+        self.seconds.fetch_add(seconds, Ordering::Relaxed);
+    }
+
+    pub(crate) fn admin(&self) -> Client {
+        self.api.client(Subject::first_admin())
+    }
+
+    pub(crate) async fn send(&self, request: Request<Body>) -> (u16, Value) {
+        let answer = self.router.clone().oneshot(request).await.expect("an answer");
+        let code = answer.status().as_u16();
+        let bytes = axum::body::to_bytes(answer.into_body(), 1 << 24).await.expect("a body");
+        let text = || Value::String(String::from_utf8_lossy(&bytes).into_owned());
+        (code, serde_json::from_slice(&bytes).unwrap_or_else(|_| text()))
+    }
+
+    pub(crate) async fn ask_as(
+        &self,
+        subject: &Subject,
+        method: Method,
+        path: &str,
+        body: impl ToString,
+    ) -> (u16, Value) {
+        let request = Request::builder().method(method).uri(path).extension(subject.clone());
+        self.send(request.body(Body::from(body.to_string())).expect("a request")).await
+    }
+}
