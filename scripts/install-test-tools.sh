@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests use beside Rust, as far as this machine allows: kubectl, strace, etcd,
-# iproute2 and the Python client of Kubernetes. What cannot be had is named and does no harm: the
-# tests that need it skip themselves and say so.
+# iproute2, docker.io, busybox and the Python client of Kubernetes. What cannot be had is named and
+# does no harm: the tests that need it skip themselves and say so.
 set -uo pipefail
 
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/tombolo"
@@ -35,6 +35,11 @@ install_packages() {
   have strace || apt_install strace || missing strace "no package; the crash tests will be skipped"
   have etcd || apt_install etcd-server || missing etcd "no package; there will be no comparison"
   have ip || apt_install iproute2 || missing ip "no package"
+  have dockerd || apt_install docker.io iptables ||
+    missing dockerd "no package; the tests of the docker driver will be skipped"
+  # A package of its own in newer releases.
+  have docker || apt_install docker-cli || missing docker "no package"
+  have busybox || apt_install busybox-static || missing busybox "no package"
 }
 
 kubectl_minor() {

@@ -1,0 +1,184 @@
+//! What a service says to the engine alone: capabilities, devices, limits of the kernel. A key is a
+//! row in [`BEYOND`]. Called by [`super`].
+
+use std::collections::HashMap;
+
+use bollard::models::{ContainerCreateBody, DeviceMapping, HostConfig, ResourcesUlimits};
+use serde_json::{Map, Value};
+use tombolo_driver::{Error, Result};
+use tombolo_model::Engine;
+
+/// How a value gets into the request; nothing if it is no value for this key.
+type Put = fn(&mut ContainerCreateBody, &mut HostConfig, &Value) -> Option<()>;
+
+const BEYOND: &[(&str, Put)] = &[
+    ("cap_add", |_, host, value| Some(host.cap_add = Some(texts(value)?))),
+    ("cap_drop", |_, host, value| Some(host.cap_drop = Some(texts(value)?))),
+    ("cgroup_parent", |_, host, value| Some(host.cgroup_parent = Some(text(value)?))),
+    ("cpu_shares", |_, host, value| Some(host.cpu_shares = Some(number(value)?))),
+    ("cpuset", |_, host, value| Some(host.cpuset_cpus = Some(text(value)?))),
+    ("device_cgroup_rules", |_, host, value| Some(host.device_cgroup_rules = Some(texts(value)?))),
+    ("devices", |_, host, value| {
+        let devices: Option<Vec<_>> = value.as_array()?.iter().map(device).collect();
+        Some(host.devices = Some(devices?))
+    }),
+    ("dns", |_, host, value| Some(host.dns = Some(texts(value)?))),
+    ("dns_opt", |_, host, value| Some(host.dns_options = Some(texts(value)?))),
+    ("dns_search", |_, host, value| Some(host.dns_search = Some(texts(value)?))),
+    ("domainname", |body, _, value| Some(body.domainname = Some(text(value)?))),
+    ("extra_hosts", |_, host, value| {
+        let pairs = pairs(value, &['=', ':'])?;
+        let lines = pairs.into_iter().map(|(name, address)| format!("{name}:{address}"));
+        Some(host.extra_hosts = Some(lines.collect()))
+    }),
+    ("group_add", |_, host, value| Some(host.group_add = Some(texts(value)?))),
+    ("hostname", |body, _, value| Some(body.hostname = Some(text(value)?))),
+    ("init", |_, host, value| Some(host.init = Some(value.as_bool()?))),
+    ("ipc", |_, host, value| Some(host.ipc_mode = Some(alone(value)?))),
+    ("labels", |body, _, value| {
+        let pairs = pairs(value, &['='])?.into_iter();
+        // Ours are ours alone: by them everything is found again.
+        let pairs = pairs.filter(|(name, _)| !name.starts_with("tombolo.dev/"));
+        Some(body.labels.get_or_insert_default().extend(pairs))
+    }),
+    ("network_mode", |_, host, value| Some(host.network_mode = Some(alone(value)?))),
+    ("oom_score_adj", |_, host, value| Some(host.oom_score_adj = Some(number(value)?))),
+    ("pid", |_, host, value| Some(host.pid_mode = Some(alone(value)?))),
+    ("pids_limit", |_, host, value| Some(host.pids_limit = Some(number(value)?))),
+    ("read_only", |_, host, value| Some(host.readonly_rootfs = Some(value.as_bool()?))),
+    ("runtime", |_, host, value| Some(host.runtime = Some(text(value)?))),
+    ("security_opt", |_, host, value| Some(host.security_opt = Some(texts(value)?))),
+    ("shm_size", |_, host, value| Some(host.shm_size = Some(size(value)?))),
+    ("stdin_open", |body, _, value| Some(body.open_stdin = Some(value.as_bool()?))),
+    ("stop_signal", |body, _, value| Some(body.stop_signal = Some(text(value)?))),
+    ("sysctls", |_, host, value| {
+        Some(host.sysctls = Some(pairs(value, &['='])?.into_iter().collect()))
+    }),
+    ("tmpfs", |_, host, value| {
+        let folder = |one: String| {
+            let (path, options) = one.split_once(':').unwrap_or((&one, ""));
+            (path.to_owned(), options.to_owned())
+        };
+        let folders = texts(value)?.into_iter().map(folder);
+        Some(host.tmpfs = Some(folders.collect::<HashMap<_, _>>()))
+    }),
+    ("tty", |body, _, value| Some(body.tty = Some(value.as_bool()?))),
+    ("ulimits", |_, host, value| {
+        let limits: Option<Vec<_>> = value.as_object()?.iter().map(ulimit).collect();
+        Some(host.ulimits = Some(limits?))
+    }),
+    ("userns_mode", |_, host, value| Some(host.userns_mode = Some(text(value)?))),
+    ("uts", |_, host, value| Some(host.uts_mode = Some(text(value)?))),
+];
+
+/// Takes out what the engine alone understands.
+pub(super) fn take_beyond(service: &mut Map<String, Value>) -> Map<String, Value> {
+    let taken =
+        BEYOND.iter().filter_map(|(key, _)| Some(((*key).to_owned(), service.remove(*key)?)));
+    taken.filter(|(_, value)| !value.is_null()).collect()
+}
+
+pub(super) fn put_beyond(
+    beyond: &Map<String, Value>,
+    body: &mut ContainerCreateBody,
+) -> Result<()> {
+    let mut host = body.host_config.take().unwrap_or_default();
+    for (key, put) in BEYOND {
+        let Some(value) = beyond.get(*key) else { continue };
+        if put(body, &mut host, value).is_none() {
+            return Err(match value.as_str().is_some_and(|text| text.contains(':')) {
+                true => Error::Unsupported {
+                    engine: Engine::Docker,
+                    what: format!("set {key:?} of a service to that of another"),
+                },
+                false => Error::Invalid { what: format!("{value} is no {key:?} of a service") },
+            });
+        }
+    }
+    body.host_config = Some(host);
+    Ok(())
+}
+
+/// Other names under which the rest of the project calls it.
+pub(super) fn aliases(service: &Map<String, Value>) -> Vec<String> {
+    let named = ["container_name", "hostname"].iter().filter_map(|key| service.get(*key));
+    let networks = service.get("networks").and_then(Value::as_object);
+    let lists = networks.into_iter().flat_map(|networks| networks.values());
+    let lists = lists.filter_map(|network| network.get("aliases")?.as_array()).flatten();
+    named.chain(lists).filter_map(text).collect()
+}
+
+/// `$$` is how compose writes a `$`.
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.replace("$$", "$")),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// Not the namespace of another container, whose name only the engine knows.
+fn alone(value: &Value) -> Option<String> {
+    text(value).filter(|text| !text.contains(':'))
+}
+
+/// A list, or one alone.
+fn texts(value: &Value) -> Option<Vec<String>> {
+    match value.as_array() {
+        Some(list) => list.iter().map(text).collect(),
+        None => Some(vec![text(value)?]),
+    }
+}
+
+/// A mapping, or a list of lines with one of these between name and value.
+fn pairs(value: &Value, between: &[char]) -> Option<Vec<(String, String)>> {
+    if let Some(map) = value.as_object() {
+        let pair = |(name, value): (&String, &Value)| Some((name.clone(), text(value)?));
+        return map.iter().map(pair).collect();
+    }
+    let pair = |line: String| {
+        let (name, value) = line.split_once(between).unwrap_or((&line, ""));
+        (name.to_owned(), value.to_owned())
+    };
+    Some(texts(value)?.into_iter().map(pair).collect())
+}
+
+fn number(value: &Value) -> Option<i64> {
+    value.as_i64().or_else(|| value.as_str()?.parse().ok())
+}
+
+/// `64m`, `1gb`, or bytes.
+fn size(value: &Value) -> Option<i64> {
+    let text = text(value)?.to_ascii_lowercase();
+    let end = text.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(end);
+    let shift = match unit.trim_end_matches('b') {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        _ => return None,
+    };
+    digits.trim().parse::<i64>().ok()?.checked_mul(1 << shift)
+}
+
+/// `/dev/video0`, `/dev/video0:/dev/camera`, `/dev/video0:/dev/camera:r`
+fn device(value: &Value) -> Option<DeviceMapping> {
+    let text = text(value)?;
+    let mut words = text.split(':');
+    let host = words.next().filter(|path| path.starts_with('/'))?;
+    let inside = words.next().unwrap_or(host);
+    Some(DeviceMapping {
+        path_on_host: Some(host.to_owned()),
+        path_in_container: Some(inside.to_owned()),
+        cgroup_permissions: Some(words.next().unwrap_or("rwm").to_owned()),
+    })
+}
+
+/// A number, or `{soft, hard}`.
+fn ulimit((name, value): (&String, &Value)) -> Option<ResourcesUlimits> {
+    let both = number(value);
+    let soft = both.or_else(|| number(value.get("soft")?))?;
+    let hard = both.or_else(|| number(value.get("hard")?))?;
+    Some(ResourcesUlimits { name: Some(name.clone()), soft: Some(soft), hard: Some(hard) })
+}

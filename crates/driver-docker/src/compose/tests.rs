@@ -1,0 +1,151 @@
+use expect_test::{Expect, expect};
+use serde_json::json;
+use tombolo_driver::Origin;
+
+use super::*;
+
+fn spec() -> Spec {
+    Spec {
+        id: "u-1.1".parse().unwrap(),
+        origin: Origin {
+            namespace: "default".to_owned(),
+            app: "shop".to_owned(),
+            component: "stack".to_owned(),
+            ..Origin::default()
+        },
+        workload: Workload::Compose(Value::Null),
+        env: BTreeMap::from([("TOMBOLO_APP".to_owned(), "shop".into())]),
+        files: Vec::new(),
+        ports: Vec::new(),
+        resources: Resources::default(),
+        stop_grace: std::time::Duration::from_secs(10),
+    }
+}
+
+/// A line for each container to be, or why there is none.
+fn told(written: &Value) -> String {
+    let project = match project(&spec(), written, "north/crane") {
+        Ok(project) => project,
+        Err(error) => return format!("{}: {error}", error.reason()),
+    };
+    let lines = project.parts.iter().map(|draft| {
+        let host = draft.body.host_config.clone().unwrap_or_default();
+        let mut line = format!("{} {}", draft.name.as_deref().unwrap_or("-"), draft.image());
+        let networks = draft.networks.iter();
+        for attachment in networks {
+            line.push_str(&format!(" {}={}", attachment.network, attachment.aliases.join("+")));
+        }
+        let after = draft.after.iter().map(|after| format!("{}:{:?}", after.part, after.until));
+        let after: Vec<String> = after.collect();
+        line.push_str(&format!(" after={after:?} once={}", draft.once));
+        let mut ports: Vec<String> =
+            host.port_bindings.clone().unwrap_or_default().keys().cloned().collect();
+        ports.sort_unstable();
+        line.push_str(&format!(" ports={ports:?} memory={:?}", host.memory));
+        line
+    });
+    lines.collect::<Vec<String>>().join("\n")
+}
+
+#[track_caller]
+fn check(written: &Value, expected: Expect) {
+    expected.assert_eq(&told(written));
+}
+
+#[test]
+fn services_share_a_network_and_start_in_order() {
+    check(
+        &json!({"services": {
+            "api": {"image": "api:1", "depends_on": {"db": {"condition": "service_healthy"},
+                "init": {"condition": "service_completed_successfully"}}, "restart": "always",
+                "ports": ["8080:80"]},
+            "db": {"image": "db:1", "restart": "always", "volumes": ["data:/data"],
+                "healthcheck": {"test": ["CMD", "ready"], "interval": "1s"}, "mem_limit": "64m"},
+            "init": {"image": "db:1", "command": "migrate", "depends_on": ["db"]},
+            "debug": {"image": "debug:1", "profiles": ["debug"]},
+        }, "volumes": {"data": {}}}),
+        expect![[r#"
+            db db:1 tombolo.u-1.1=db tombolo.north-crane.default.shop= after=[] once=false ports=[] memory=Some(67108864)
+            init db:1 tombolo.u-1.1=init tombolo.north-crane.default.shop= after=["db:Started"] once=true ports=[] memory=None
+            api api:1 tombolo.u-1.1=api tombolo.north-crane.default.shop=stack after=["db:Healthy", "init:Completed"] once=false ports=["80/tcp"] memory=None"#]],
+    );
+}
+
+#[test]
+fn one_service_is_reached_like_a_component() {
+    check(
+        &json!({"services": {"web": {"image": "web:1", "cap_add": ["NET_ADMIN"],
+            "hostname": "www", "expose": ["80"]}}}),
+        expect![
+            "web web:1 tombolo.north-crane.default.shop=web+www+stack after=[] once=true ports=[] memory=None"
+        ],
+    );
+}
+
+#[test]
+fn replicas_are_containers_of_their_own() {
+    check(
+        &json!({"services": {"web": {"image": "web:1", "deploy": {"replicas": 2}},
+            "proxy": {"image": "proxy:1", "depends_on": ["web"]}}}),
+        expect![[r#"
+            web-1 web:1 tombolo.u-1.1=web tombolo.north-crane.default.shop= after=[] once=true ports=[] memory=None
+            web-2 web:1 tombolo.u-1.1=web tombolo.north-crane.default.shop= after=[] once=true ports=[] memory=None
+            proxy proxy:1 tombolo.u-1.1=proxy tombolo.north-crane.default.shop= after=["web-1:Started"] once=true ports=[] memory=None"#]],
+    );
+    check(
+        &json!({"services": {"web": {"image": "web:1", "scale": 2, "ports": ["80:80"]}}}),
+        expect![[
+            r#"Invalid: service "web" runs more than once and cannot have port 80 of the node"#
+        ]],
+    );
+}
+
+#[test]
+fn what_is_beyond_a_container_is_handed_to_the_engine() {
+    let written = json!({"services": {"web": {"image": "web:1",
+        "cap_add": ["NET_ADMIN"], "devices": ["/dev/video0:/dev/camera:r"], "tty": true,
+        "sysctls": ["net.core.somaxconn=10"], "ulimits": {"nofile": {"soft": 1, "hard": 2}},
+        "shm_size": "64m", "extra_hosts": ["a=10.0.0.1"], "network_mode": "host",
+        "labels": {"tombolo.dev/agent": "me", "x": "$$y"}, "tmpfs": "/run:size=1m"}}});
+    let project = project(&spec(), &written, "north/crane").unwrap();
+    let draft = &project.parts[0];
+    assert!(draft.networks.is_empty(), "it has the host's");
+    let host = draft.body.host_config.clone().unwrap();
+    assert_eq!(host.network_mode.as_deref(), Some("host"));
+    assert_eq!(host.cap_add, Some(vec!["NET_ADMIN".to_owned()]));
+    assert_eq!(host.shm_size, Some(64 << 20));
+    assert_eq!(host.extra_hosts, Some(vec!["a:10.0.0.1".to_owned()]));
+    assert_eq!(host.sysctls.unwrap()["net.core.somaxconn"], "10");
+    assert_eq!(host.tmpfs.unwrap()["/run"], "size=1m");
+    assert_eq!(host.devices.unwrap()[0].cgroup_permissions.as_deref(), Some("r"));
+    assert_eq!(host.ulimits.unwrap()[0].hard, Some(2));
+    assert_eq!(draft.body.tty, Some(true));
+    let labels = draft.body.labels.clone().unwrap();
+    assert_eq!(labels.into_iter().collect::<Vec<_>>(), [("x".to_owned(), "$y".to_owned())]);
+    assert_eq!(draft.body.env, Some(vec!["TOMBOLO_APP=shop".to_owned()]));
+}
+
+#[test]
+fn what_is_no_project_is_told() {
+    check(&json!({}), expect![[r#"Invalid: a compose project needs "services""#]]);
+    check(&json!({"services": {}}), expect!["Invalid: no service of the compose project runs"]);
+    check(
+        &json!({"services": {"a": {"image": "a", "depends_on": ["b"]},
+            "b": {"image": "b", "depends_on": ["a"]}}}),
+        expect!["Invalid: the services a, b wait for each other"],
+    );
+    check(
+        &json!({"services": {"a": {}}}),
+        expect![[r#"Invalid: service "a": "image" is missing; expected the image, with its tag"#]],
+    );
+    check(
+        &json!({"services": {"a": {"image": "a", "network_mode": "service:b"}}}),
+        expect![[
+            r#"Unsupported: the docker engine cannot set "network_mode" of a service to that of another"#
+        ]],
+    );
+    check(
+        &json!({"services": {"a": {"image": "a", "cap_add": {"b": 1}}}}),
+        expect![[r#"Invalid: {"b":1} is no "cap_add" of a service"#]],
+    );
+}
