@@ -11,7 +11,7 @@ use crate::Error;
 use crate::converge::Drivers;
 
 /// Where the process driver keeps its instances, in the agent's folder.
-const INSTANCES: &str = "instances";
+pub(crate) const INSTANCES: &str = "instances";
 
 /// Opens them. Call it inside a tokio runtime.
 pub fn open(folder: &Path) -> Result<Drivers, Error> {

@@ -11,44 +11,100 @@ use tombolo_model::keys::{self, SYSTEM_NAMESPACE};
 
 use crate::{Error, clock};
 
-/// A Lease lasts for four of these: two may be lost, and one late.
-pub const EVERY: Duration = Duration::from_secs(10);
-const LEASE_SECONDS: u32 = 40;
-/// Longer than this, and the next beat is due.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(8);
+const EVERY_DEFAULT: Duration = Duration::from_secs(10);
+/// More often is a load and tells no more; less often, and nobody learns of a loss within the hour.
+pub const EVERY_MIN: Duration = Duration::from_secs(1);
+pub const EVERY_MAX: Duration = Duration::from_secs(15 * 60);
+/// A Lease lasts for so many beats: two may be lost, and one late.
+const BEATS_A_LEASE: u32 = 4;
 const FIELD_MANAGER: &str = "tombolo-agent";
 
+/// How often the heart beats, and what follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    every: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace { every: EVERY_DEFAULT }
+    }
+}
+
+impl Pace {
+    /// Within what is sensible.
+    pub fn every(every: Duration) -> Pace {
+        Pace { every: every.clamp(EVERY_MIN, EVERY_MAX) }
+    }
+
+    pub fn beat(self) -> Duration {
+        self.every
+    }
+
+    /// So many beats in vain are no accident.
+    pub fn silent_after(self) -> Duration {
+        self.every * 3
+    }
+
+    fn lease_seconds(self) -> u64 {
+        (self.every * BEATS_A_LEASE).as_secs()
+    }
+
+    /// Longer than this, and the next beat is due.
+    fn answer_timeout(self) -> Duration {
+        self.every * 4 / 5
+    }
+}
+
 /// One heartbeat of `node`, as `instance`.
-pub async fn beat(client: &Client, node: &str, instance: &str) -> Result<(), Error> {
-    write(client, node, instance).await
+pub async fn beat(client: &Client, node: &str, instance: &str, pace: Pace) -> Result<(), Error> {
+    write(client, node, instance, pace).await
 }
 
 /// A good-bye: the node is NotReady at once, and whoever comes next is no clone.
-pub async fn release(client: &Client, node: &str) -> Result<(), Error> {
-    write(client, node, "").await
+pub async fn release(client: &Client, node: &str, pace: Pace) -> Result<(), Error> {
+    write(client, node, "", pace).await
 }
 
 /// Applied, so that it makes the Lease if it is not there, and is the same when it comes twice.
-async fn write(client: &Client, node: &str, holder: &str) -> Result<(), Error> {
+async fn write(client: &Client, node: &str, holder: &str, pace: Pace) -> Result<(), Error> {
     let name = keys::node_lease(node);
-    let lease = lease(&name, holder);
+    let lease = lease(&name, holder, pace);
     let api: Api<Lease> = Api::namespaced(client.clone(), SYSTEM_NAMESPACE);
     let params = PatchParams::apply(FIELD_MANAGER).force();
     let patch = Patch::Apply(lease);
-    let written = tokio::time::timeout(ANSWER_TIMEOUT, api.patch(&name, &params, &patch));
+    let written = tokio::time::timeout(pace.answer_timeout(), api.patch(&name, &params, &patch));
     match written.await {
         Ok(answer) => answer.map(drop).map_err(Error::of_heartbeat),
         Err(late) => Err(Error::Unreachable { source: Box::new(late) }),
     }
 }
 
-fn lease(name: &str, holder: &str) -> Value {
+fn lease(name: &str, holder: &str, pace: Pace) -> Value {
     // Written for people: nobody decides by the clock of another machine.
     let now = clock::time_of_day().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
     json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name},
         "spec": {
-            "holderIdentity": holder, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": now,
+            "holderIdentity": holder, "leaseDurationSeconds": pace.lease_seconds(),
+            "renewTime": now,
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_outlasts_the_beats_that_may_be_lost() {
+        for seconds in [0, 1, 2, 10, 3600] {
+            let pace = Pace::every(Duration::from_secs(seconds));
+            let lease = Duration::from_secs(pace.lease_seconds());
+            assert!(lease > pace.silent_after(), "{seconds}");
+            assert!(pace.answer_timeout() < pace.beat(), "{seconds}");
+            assert!((EVERY_MIN..=EVERY_MAX).contains(&pace.beat()), "{seconds}");
+        }
+        assert_eq!(Pace::default().lease_seconds(), 40);
+    }
 }

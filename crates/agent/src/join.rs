@@ -1,5 +1,6 @@
 //! Coming in: with a token at first, and with the certificate so far from then on.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use http::Request;
@@ -20,6 +21,8 @@ pub struct Applicant<'a> {
     pub node: &'a str,
     pub machine: &'a str,
     pub key_pem: &'a str,
+    /// For the Node.
+    pub labels: &'a BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -37,7 +40,7 @@ pub async fn join(file: &JoinFile, applicant: Applicant<'_>) -> Result<Identity,
     let body = json!({
         "token": file.token, "request": request::make(applicant.key_pem, "")?,
         "node": applicant.node, "machine": applicant.machine,
-        "agentVersion": env!("CARGO_PKG_VERSION"),
+        "agentVersion": env!("CARGO_PKG_VERSION"), "labels": applicant.labels,
     });
     let joined: Joined =
         ask_in_turn(&file.addresses, &file.authority, "/tombolo/join", &body).await?;

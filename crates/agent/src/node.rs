@@ -3,6 +3,7 @@
 //! [`crate::work`]; start at [`keep`].
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::api::{Api, PostParams};
@@ -17,6 +18,7 @@ use crate::connection::Connection;
 use crate::converge::Drivers;
 use crate::credentials::Folder;
 use crate::desired::{self, Place};
+use crate::offer::Offer;
 use crate::{Error, clock};
 
 const LOOK_EVERY: Duration = Duration::from_secs(10 * 60);
@@ -40,18 +42,19 @@ struct Sight {
     versions: Vec<(Engine, String)>,
 }
 
+/// Whose Node it is, and what is known of the machine beforehand.
+pub(crate) struct Subject {
+    pub(crate) place: Place,
+    pub(crate) folder: Arc<Folder>,
+    pub(crate) drivers: Drivers,
+    pub(crate) offer: Offer,
+}
+
 /// Looks and tells for ever. `address` is where others reach what runs here.
-pub(crate) async fn keep(
-    connection: Connection,
-    place: Place,
-    folder: std::sync::Arc<Folder>,
-    drivers: Drivers,
-    address: watch::Sender<String>,
-) {
+pub(crate) async fn keep(connection: Connection, subject: Subject, address: watch::Sender<String>) {
     let mut devices: Vec<Device> = Vec::new();
     loop {
-        let pause = match tell(&connection, &place, &folder, &drivers, &mut devices, &address).await
-        {
+        let pause = match tell(&connection, &subject, &mut devices, &address).await {
             Ok(()) => LOOK_EVERY,
             Err(problem) => {
                 tracing::info!(problem, "cannot describe the machine yet");
@@ -64,12 +67,11 @@ pub(crate) async fn keep(
 
 async fn tell(
     connection: &Connection,
-    place: &Place,
-    folder: &std::sync::Arc<Folder>,
-    drivers: &Drivers,
+    subject: &Subject,
     devices: &mut Vec<Device>,
     address: &watch::Sender<String>,
 ) -> Result<(), String> {
+    let place = &subject.place;
     let mut sight: Option<Sight> = None;
     for _ in 0..ATTEMPTS_MAX {
         let api: Api<Node> = Api::all(connection.client());
@@ -77,7 +79,7 @@ async fn tell(
         let got = got.map_err(|late| late.to_string())?;
         let mut node = got.map_err(|error| desired::chain(&error))?;
         if sight.is_none() {
-            let found = look(folder, node.spec.location.clone(), devices.clone(), drivers).await?;
+            let found = look(subject, node.spec.location.clone(), devices.clone()).await?;
             devices.clone_from(&found.machine.characteristics.devices);
             let first = found.machine.addresses.first().map_or(LOOPBACK, String::as_str);
             address.send_if_modified(|known| {
@@ -122,26 +124,35 @@ fn put(sight: &Sight, status: &mut NodeStatus, node: &Node) {
 }
 
 async fn look(
-    folder: &std::sync::Arc<Folder>,
+    subject: &Subject,
     location: Option<Location>,
     devices: Vec<Device>,
-    drivers: &Drivers,
 ) -> Result<Sight, String> {
     let mut versions = Vec::new();
-    for (engine, driver) in drivers {
+    for (engine, driver) in &subject.drivers {
         if let Ok(Ok(probe)) = tokio::time::timeout(PROBE_TIMEOUT, driver.probe()).await {
             versions.push((*engine, probe.version));
         }
     }
-    let folder = std::sync::Arc::clone(folder);
+    let (folder, offer) = (Arc::clone(&subject.folder), subject.offer.clone());
     let looked = tokio::task::spawn_blocking(move || {
         let kept = folder.read(UUID_FILE).ok().flatten();
-        let machine = machine(folder.path(), location.as_ref(), &devices, kept.as_deref());
+        let mut machine = machine(
+            folder.path(),
+            &Ask {
+                location: location.as_ref().or(offer.location.as_ref()),
+                region: offer.region.as_deref(),
+                uuid_kept: kept.as_deref(),
+                devices_before: &devices,
+                ..Ask::default()
+            },
+        );
         if let (uuid::Source::Generated, Some(name)) =
             (machine.uuid_source, &machine.characteristics.uuid)
         {
             folder.write(UUID_FILE, name)?;
         }
+        offer.put_on(&mut machine);
         Ok::<_, Error>((machine, security(folder.path())))
     });
     let (machine, security) =
@@ -149,20 +160,8 @@ async fn look(
     Ok(Sight { machine, security, versions })
 }
 
-fn machine(
-    folder: &Path,
-    location: Option<&Location>,
-    devices: &[Device],
-    uuid_kept: Option<&str>,
-) -> Machine {
-    let ask = Ask {
-        location,
-        data: folder.to_str(),
-        uuid_kept,
-        devices_before: devices,
-        ..Ask::default()
-    };
-    tombolo_host::characterise(&Root::real(), &ask)
+fn machine(folder: &Path, ask: &Ask<'_>) -> Machine {
+    tombolo_host::characterise(&Root::real(), &Ask { data: folder.to_str(), ..*ask })
 }
 
 fn security(folder: &Path) -> Report {
@@ -180,14 +179,17 @@ pub fn examine(folder: &Path) -> Doctor {
     let kept = std::fs::read_to_string(folder.join(UUID_FILE)).ok();
     let load = Sampler::new(Root::real(), folder.to_str().unwrap_or("/")).sample();
     Doctor {
-        machine: machine(folder, None, &[], kept.as_deref()),
+        machine: machine(folder, &Ask { uuid_kept: kept.as_deref(), ..Ask::default() }),
         load,
         security: security(folder),
     }
 }
 
-/// Where the machine is reached, as far as it knows by itself.
-pub(crate) fn address() -> String {
+/// Where the machine is reached, as it was said or as far as it knows by itself.
+pub(crate) fn address(offer: &Offer) -> String {
+    if let Some(address) = &offer.address {
+        return address.clone();
+    }
     let addresses = tombolo_host::network::read(&Root::real()).addresses;
     addresses.into_iter().next().unwrap_or_else(|| LOOPBACK.to_owned())
 }

@@ -2,7 +2,7 @@
 //! Lease alive, while [`crate::work`] does what is assigned. Start reading at [`run`].
 
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,9 +11,12 @@ use tombolo_plan::Monotonic;
 
 use crate::clock::Clock;
 use crate::connection::{Connection, Replacer};
-use crate::credentials::{Credentials, Folder};
+use crate::converge::Drivers;
+use crate::credentials::{Credentials, Folder, Identity};
 use crate::desired::Place;
+use crate::heartbeat::Pace;
 use crate::join::{self, Applicant};
+use crate::offer::Offer;
 use crate::renewal::{self, Due};
 use crate::work::{self, Workplace};
 use crate::{Error, JoinFile, clock, engines, heartbeat, machine};
@@ -40,6 +43,8 @@ pub struct Settings {
     pub node: Option<String>,
     /// Instead of the machine's own id; for several agents on one machine.
     pub machine: Option<String>,
+    /// What the operator says about the machine, in place of what the agent finds.
+    pub offer: Offer,
 }
 
 /// Who this agent is.
@@ -48,12 +53,23 @@ struct Agent {
     credentials: Credentials,
     machine: String,
     instance: String,
+    offer: Offer,
 }
 
 /// Runs until `shutdown` is ready. Comes back early only if it cannot join, or cannot use its
 /// folder. An agent that has joined goes on whatever the server says: what it runs is not to stop
 /// because a controller was restored from an old backup.
 pub async fn run(settings: Settings, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
+    run_with(settings, engines::open, shutdown).await
+}
+
+/// Like [`run`], with engines of the caller's. `engines` is called once the agent has joined, with its
+/// data folder.
+pub async fn run_with(
+    settings: Settings,
+    engines: impl FnOnce(&Path) -> Result<Drivers, Error>,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), Error> {
     let mut shutdown = std::pin::pin!(shutdown);
     let mut agent = tokio::select! {
         () = &mut shutdown => return Ok(()),
@@ -66,13 +82,15 @@ pub async fn run(settings: Settings, shutdown: impl Future<Output = ()>) -> Resu
     let workplace = Workplace {
         place: Place { site: identity.site.clone(), node: identity.node.clone() },
         machine: agent.machine.clone(),
-        drivers: engines::open(agent.folder.path())?,
+        drivers: engines(agent.folder.path())?,
         folder: Arc::clone(&agent.folder),
         connection: connection.clone(),
         clock: Clock::start(),
         heard,
+        offer: agent.offer.clone(),
     };
-    let pulse = Pulse { clock: workplace.clock, heartbeats };
+    let pace = agent.offer.pace();
+    let pulse = Pulse { clock: workplace.clock, heartbeats, pace };
     let lived = tokio::select! {
         () = &mut shutdown => Ok(()),
         () = work::run(workplace) => Ok(()),
@@ -81,17 +99,23 @@ pub async fn run(settings: Settings, shutdown: impl Future<Output = ()>) -> Resu
     let node = &agent.credentials.identity.node;
     if lived.is_ok() {
         let client = connection.client();
-        let release = heartbeat::release(&client, node);
+        let release = heartbeat::release(&client, node, pace);
         // If nobody hears it, the Lease runs out by itself.
         let _ = tokio::time::timeout(RELEASE_TIMEOUT, release).await;
     }
     lived
 }
 
+/// Joins, if that has not been done yet, and runs nothing. For whoever sets a machine up.
+pub async fn join_only(settings: Settings) -> Result<Identity, Error> {
+    Ok(come_in(&settings).await?.credentials.identity)
+}
+
 /// Tells the working half when the server was heard.
 struct Pulse {
     clock: Clock,
     heartbeats: watch::Sender<Monotonic>,
+    pace: Pace,
 }
 
 impl Pulse {
@@ -129,26 +153,28 @@ pub async fn run_beside(
         connection: Connection::fixed(client.clone()),
         clock: Clock::start(),
         heard,
+        offer: Offer::default(),
     };
-    let pulse = Pulse { clock: workplace.clock, heartbeats };
+    let pace = workplace.offer.pace();
+    let pulse = Pulse { clock: workplace.clock, heartbeats, pace };
     tokio::select! {
         () = shutdown => (),
         () = work::run(workplace) => (),
         () = beat_on(&client, &place.node, &instance, &pulse) => (),
     }
     // If nobody hears it, the Lease runs out by itself.
-    let release = heartbeat::release(&client, &place.node);
+    let release = heartbeat::release(&client, &place.node, pace);
     let _ = tokio::time::timeout(RELEASE_TIMEOUT, release).await;
     Ok(())
 }
 
 async fn beat_on(client: &kube::Client, node: &str, instance: &str, pulse: &Pulse) {
     loop {
-        match heartbeat::beat(client, node, instance).await {
+        match heartbeat::beat(client, node, instance, pulse.pace).await {
             Ok(()) => pulse.heard(),
             Err(error) => tracing::warn!(error = chain(&error), "no heartbeat; trying again"),
         }
-        tokio::time::sleep(heartbeat::EVERY).await;
+        tokio::time::sleep(pulse.pace.beat()).await;
     }
 }
 
@@ -160,22 +186,24 @@ async fn come_in(settings: &Settings) -> Result<Agent, Error> {
         None => machine::id(&folder)?,
     };
     let instance = machine::instance(&machine)?;
+    let offer = Offer::settled(&settings.offer, &folder)?;
     let credentials = match folder.credentials()? {
         Some(credentials) => credentials,
         None => {
             let key_pem = folder.key()?;
-            let credentials = join_until_in(settings, &folder, &machine, key_pem).await?;
+            let about = (machine.as_str(), &offer);
+            let credentials = join_until_in(settings, &folder, about, key_pem).await?;
             folder.keep(&credentials.identity)?;
             credentials
         }
     };
-    Ok(Agent { folder, credentials, machine, instance })
+    Ok(Agent { folder, credentials, machine, instance, offer })
 }
 
 async fn join_until_in(
     settings: &Settings,
     folder: &Folder,
-    machine: &str,
+    (machine, offer): (&str, &Offer),
     key_pem: String,
 ) -> Result<Credentials, Error> {
     let file = settings.join_file.as_ref();
@@ -183,7 +211,8 @@ async fn join_until_in(
     let node = settings.node.clone().unwrap_or_else(machine::host_name);
     let mut failures = 0;
     loop {
-        let applicant = Applicant { node: &node, machine, key_pem: &key_pem };
+        let applicant =
+            Applicant { node: &node, machine, key_pem: &key_pem, labels: &offer.labels };
         match join::join(file, applicant).await {
             Ok(identity) => return Ok(Credentials { identity, key_pem }),
             Err(error) if error.retryable() => {
@@ -211,7 +240,8 @@ async fn live(
             Ok(wait) => {
                 let node = &agent.credentials.identity.node;
                 let client = connection.client();
-                heartbeat::beat(&client, node, &agent.instance).await.map(|()| wait)
+                let beat = heartbeat::beat(&client, node, &agent.instance, pulse.pace);
+                beat.await.map(|()| wait)
             }
             Err(error) => Err(error),
         };
@@ -219,7 +249,7 @@ async fn live(
             Ok(wait) => {
                 failures = 0;
                 pulse.heard();
-                heartbeat::EVERY.min(wait)
+                pulse.pace.beat().min(wait)
             }
             Err(error) => {
                 failures += 1;
@@ -280,7 +310,8 @@ async fn after(
             }
             // A new key, since the old one may be why. It is kept only if it opens the door.
             let key_pem = tombolo_identity::request::new_key()?;
-            match join_until_in(settings, &agent.folder, &agent.machine, key_pem).await {
+            let about = (agent.machine.as_str(), &agent.offer);
+            match join_until_in(settings, &agent.folder, about, key_pem).await {
                 Ok(credentials) => {
                     agent.folder.keep_anew(&credentials)?;
                     agent.credentials = credentials;
@@ -296,7 +327,7 @@ async fn after(
         error if error.retryable() => {
             tracing::warn!(error = chain(&error), "no heartbeat; trying again");
             replacer.next_address(&agent.credentials)?;
-            Ok(heartbeat::EVERY)
+            Ok(agent.offer.pace().beat())
         }
         error => Err(error),
     }

@@ -18,6 +18,7 @@ use crate::converge::{Converge, Drivers, Now, Report};
 use crate::credentials::Folder;
 use crate::desired::{self, Place};
 use crate::held::News;
+use crate::offer::Offer;
 use crate::tell::{self, Failed, Write};
 use crate::{Error, feed, node};
 
@@ -25,8 +26,6 @@ use crate::{Error, feed, node};
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// A burst of changes is one look.
 const LOOK_GAP_MIN: Duration = Duration::from_millis(15);
-/// So many heartbeats in vain are no accident.
-const SILENT_AFTER: Duration = Duration::from_secs(30);
 const WRITES_AT_ONCE_MAX: usize = 8;
 /// After a write that failed, for the same Assignment.
 const WRITE_AGAIN: Duration = Duration::from_secs(1);
@@ -44,6 +43,7 @@ pub(crate) struct Workplace {
     pub(crate) clock: Clock,
     /// When the server was last heard.
     pub(crate) heard: watch::Receiver<Monotonic>,
+    pub(crate) offer: Offer,
 }
 
 type Written = (String, Result<Option<Assignment>, Failed>);
@@ -68,14 +68,20 @@ pub(crate) async fn run(workplace: Workplace) {
     let (place, drivers) = (workplace.place.clone(), workplace.drivers.clone());
     let converge = Converge::new(place.clone(), drivers.clone(), held);
     let (sources, wanted) = watch::channel(converge.held.sources(&place));
-    let (address_sender, address) = watch::channel(node::address());
+    let (address_sender, address) = watch::channel(node::address(&workplace.offer));
 
     let connection = workplace.connection.clone();
     let mut helpers = JoinSet::new();
     helpers.spawn(feed::assignments(connection.clone(), place.site.clone(), sender.clone()));
     helpers.spawn(feed::entries(connection.clone(), wanted, sender));
     let folder = Arc::clone(&workplace.folder);
-    helpers.spawn(node::keep(connection, place.clone(), folder, drivers.clone(), address_sender));
+    let subject = node::Subject {
+        place: place.clone(),
+        folder,
+        drivers: drivers.clone(),
+        offer: workplace.offer.clone(),
+    };
+    helpers.spawn(node::keep(connection, subject, address_sender));
 
     let mut events: SelectAll<_> = drivers.values().map(|driver| driver.events()).collect();
     let health = converge.health_changed();
@@ -125,10 +131,11 @@ impl Worker {
         let clock = self.workplace.clock;
         let heard = *self.workplace.heard.borrow();
         let looked_at = clock.now();
+        let silent_after = self.workplace.offer.pace().silent_after();
         let now = Now {
             clock: looked_at,
             time: clock::time_of_day(),
-            cut_off_since: Some(heard).filter(|heard| looked_at.since(*heard) > SILENT_AFTER),
+            cut_off_since: Some(heard).filter(|heard| looked_at.since(*heard) > silent_after),
             address: self.address.borrow().clone(),
         };
         let report = self.converge.activate(&now).await;

@@ -4,6 +4,7 @@
 //! A joining is one commit: the token is used up, the Site and the Node are made or adopted, or
 //! nothing is. Two who come with one token at once meet at the token's revision, and one wins.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
@@ -34,6 +35,8 @@ const VERSION_BYTES_MAX: usize = 64;
 /// The Lease is called `node-` and the name.
 const NODE_BYTES_MAX: usize = 253 - keys::NODE_LEASE_PREFIX.len();
 const ATTEMPTS_MAX: usize = 16;
+/// Labels that come with a joining; a person may write more on the Node.
+const LABELS_MAX: usize = 32;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -48,6 +51,9 @@ struct Join {
     /// Of the site, if this is its first node.
     #[serde(default)]
     engine: Option<Engine>,
+    /// For the Node, as the operator of the machine wants them.
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -176,6 +182,18 @@ fn check_words(wanted: &Join) -> Result<(), Failure> {
     if version.len() > VERSION_BYTES_MAX || !plain {
         return wrong("agentVersion", "expected at most 64 plain characters".to_owned());
     }
+    if wanted.labels.len() > LABELS_MAX {
+        return wrong("labels", format!("at most {LABELS_MAX} are allowed"));
+    }
+    for (key, value) in &wanted.labels {
+        let valid = names::qualified(key).and_then(|()| names::label_value(value));
+        if let Err(problem) = valid {
+            return wrong("labels", problem);
+        }
+        if keys::is_own(key) {
+            return wrong("labels", format!("{key} is set by the server alone"));
+        }
+    }
     Ok(())
 }
 
@@ -302,9 +320,12 @@ fn new_node(wanted: &Join, plan: &Plan, marks: &Value) -> Value {
         "metadata": {"name": wanted.node, "annotations": marks},
         "spec": {"site": plan.site}, "status": {"agentVersion": wanted.agent_version},
     });
+    if !wanted.labels.is_empty() {
+        node["metadata"]["labels"] = json!(wanted.labels);
+    }
     // Names of sites may be longer than labels.
     if names::label_value(&plan.site).is_ok() {
-        node["metadata"]["labels"] = json!({keys::LABEL_SITE: plan.site});
+        node["metadata"]["labels"][keys::LABEL_SITE] = json!(plan.site);
     }
     node
 }
@@ -321,6 +342,10 @@ fn adopted(wanted: &Join, live: &Value, marks: &Value) -> Value {
         for (key, value) in marks.as_object().into_iter().flatten() {
             annotations.insert(key.clone(), value.clone());
         }
+    }
+    // What people have written on it since stays; what the operator says anew counts more.
+    for (key, value) in &wanted.labels {
+        node["metadata"]["labels"][key] = json!(value);
     }
     if !node["status"].is_object() {
         node["status"] = json!({});

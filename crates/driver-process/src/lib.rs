@@ -10,6 +10,7 @@
 //! `TOMBOLO_DIR`. To read on, see `start`, then [`supervise`].
 
 mod cgroup;
+mod cut;
 mod exec;
 mod files;
 mod folder;
@@ -45,6 +46,7 @@ use tombolo_driver::{
 use tombolo_model::Engine;
 
 use crate::cgroup::Groups;
+pub use crate::cut::cut;
 use crate::folder::{Folder, StopRecord};
 pub use crate::launch::LogLimits;
 

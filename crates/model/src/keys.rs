@@ -67,6 +67,13 @@ pub const TAINT_NOT_READY: &str = "tombolo.dev/not-ready";
 /// Taint that a drain puts on a Node.
 pub const TAINT_DRAIN: &str = "tombolo.dev/drain";
 
+/// Whether a label or annotation is of our own domain: those are set by Tombolo alone.
+pub fn is_own(key: &str) -> bool {
+    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+    let above = domain.strip_suffix(GROUP);
+    above.is_some_and(|above| above.is_empty() || above.ends_with('.'))
+}
+
 /// The name of the Lease with which a Node says that it is alive.
 pub fn node_lease(node: &str) -> String {
     format!("{NODE_LEASE_PREFIX}{node}")
@@ -75,4 +82,19 @@ pub fn node_lease(node: &str) -> String {
 /// The name of the Lease with which a Site says that it is alive.
 pub fn site_lease(site: &str) -> String {
     format!("{SITE_LEASE_PREFIX}{site}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_domain_is_told_from_those_that_look_like_it() {
+        for own in [LABEL_SITE, "tombolo.dev/x", "a.tombolo.dev/x"] {
+            assert!(is_own(own), "{own}");
+        }
+        for other in ["camera", "tombolo.dev", "nottombolo.dev/x", "tombolo.dev.example/x"] {
+            assert!(!is_own(other), "{other}");
+        }
+    }
 }

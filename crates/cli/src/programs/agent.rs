@@ -1,10 +1,15 @@
 //! `tombolo agent`: the agent of this machine. What it does is in `tombolo_agent`.
 
+mod install;
+mod offer;
+mod unit;
+
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use tombolo_agent::{Error, JoinFile, Settings};
 
+use self::offer::OfferArgs;
 use super::up;
 use crate::failure::{Exit, Failure};
 use crate::{output, places};
@@ -20,6 +25,7 @@ use crate::{output, places};
 Examples:
   tombolo agent --join-file harbour.join --name crane-1
   tombolo agent --join-file - < harbour.join
+  tombolo agent --join-file harbour.join --cpu 2 --memory 1Gi --label camera=yes --watts 4:15
   tombolo agent --data /var/lib/tombolo-agent"
 )]
 pub(crate) struct AgentArgs {
@@ -34,11 +40,15 @@ pub(crate) struct AgentArgs {
     /// Keep key, certificate and workloads here; a folder of the user's data folder if left out.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    #[command(flatten)]
+    offer: OfferArgs,
 }
 
 #[derive(Debug, Subcommand)]
 enum AgentCommand {
     Doctor(DoctorArgs),
+    Install(Box<install::InstallArgs>),
+    Uninstall(install::UninstallArgs),
 }
 
 /// Examine this machine: what it is, and how safely it is set up.
@@ -67,6 +77,8 @@ enum DoctorFormat {
 pub(crate) fn run(args: AgentArgs) -> Result<Exit, Failure> {
     match args.command {
         Some(AgentCommand::Doctor(args)) => doctor(args),
+        Some(AgentCommand::Install(args)) => install::install(*args),
+        Some(AgentCommand::Uninstall(args)) => install::uninstall(&args),
         None => work(args),
     }
 }
@@ -102,6 +114,7 @@ fn work(args: AgentArgs) -> Result<Exit, Failure> {
         join_file: join_file.map_err(|error| failure(&error))?,
         node: args.name,
         machine: None,
+        offer: args.offer.offer(),
     };
     let runtime = up::runtime()?;
     runtime

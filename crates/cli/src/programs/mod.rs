@@ -18,7 +18,7 @@ use crate::failure::{Exit, Failure};
 pub(crate) enum Program {
     Up(up::UpCommand),
     Controller(controller::ControllerArgs),
-    Agent(agent::AgentArgs),
+    Agent(Box<agent::AgentArgs>),
     Lighthouse(lighthouse::LighthouseArgs),
     Bench(bench::BenchArgs),
 }
@@ -27,7 +27,7 @@ pub(crate) fn run(program: Program, globals: &Globals) -> Result<Exit, Failure> 
     match program {
         Program::Up(args) => up::run(args),
         Program::Controller(args) => controller::run(args, globals),
-        Program::Agent(args) => agent::run(args),
+        Program::Agent(args) => agent::run(*args),
         Program::Lighthouse(args) => lighthouse::run(args),
         Program::Bench(args) => bench::run(args),
     }

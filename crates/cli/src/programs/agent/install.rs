@@ -1,0 +1,164 @@
+//! `tombolo agent install` and `uninstall`: the agent as a service of systemd, and off the machine
+//! again without a trace. The unit itself is in [`super::unit`].
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use clap::Args;
+use tombolo_agent::JoinFile;
+use tombolo_agent::removal::{self, AGENT_LOCK, Files, How};
+
+use super::offer::OfferArgs;
+use super::{failure, unit};
+use crate::failure::{Exit, Failure};
+use crate::output::{self, note};
+
+const UNITS: &str = "/etc/systemd/system";
+
+/// Make the agent a service of systemd that starts with this machine.
+///
+/// Joins first, if there is a join file, so that a token that is not good is told here and now. Needs
+/// root, except with --print.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tombolo agent install --join-file harbour.join --name crane-1
+  tombolo agent install --print")]
+pub(super) struct InstallArgs {
+    /// The file that `tombolo token create --site` wrote, or - for stdin.
+    #[arg(long, value_name = "FILE", conflicts_with = "print")]
+    join_file: Option<PathBuf>,
+    /// The name of the node; the host's name if left out.
+    #[arg(long, value_name = "NODE", conflicts_with = "print")]
+    name: Option<String>,
+    /// Keep key, certificate and workloads here.
+    #[arg(long, value_name = "DIR", default_value = unit::DATA)]
+    data: PathBuf,
+    /// The folder of systemd's units.
+    #[arg(long, value_name = "DIR", default_value = UNITS)]
+    units: PathBuf,
+    /// Print the unit and change nothing.
+    #[arg(long)]
+    print: bool,
+    #[command(flatten)]
+    offer: OfferArgs,
+}
+
+/// Take the agent off this machine: the service, what it runs, and its data folder.
+///
+/// The node stays on the server until `tombolo node remove`. Does nothing where nothing is.
+#[derive(Args, Debug)]
+pub(super) struct UninstallArgs {
+    /// The agent's data folder.
+    #[arg(long, value_name = "DIR", default_value = unit::DATA)]
+    data: PathBuf,
+    /// The folder of systemd's units.
+    #[arg(long, value_name = "DIR", default_value = UNITS)]
+    units: PathBuf,
+    /// Do not ask.
+    #[arg(short, long)]
+    yes: bool,
+}
+
+pub(super) fn install(args: InstallArgs) -> Result<Exit, Failure> {
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::failed(format!("cannot tell where this program is: {error}")))?;
+    let data =
+        std::path::absolute(&args.data).map_err(|error| Failure::file(&args.data, &error))?;
+    let text = unit::text(&program, &data);
+    if args.print {
+        let mut out = output::Out::stdout();
+        out.text(&text)?;
+        out.flush()?;
+        return Ok(Exit::Ok);
+    }
+    if args.join_file.is_none() && !data.join(AGENT_LOCK).exists() {
+        return Err(Failure::usage(format!("{} has never joined anything", data.display()))
+            .hint("name the file of `tombolo token create --site` with --join-file"));
+    }
+    if let Some(file) = &args.join_file {
+        let settings = tombolo_agent::Settings {
+            folder: data.clone(),
+            join_file: Some(JoinFile::read(file).map_err(|error| failure(&error))?),
+            node: args.name,
+            machine: None,
+            offer: args.offer.offer(),
+        };
+        let joined = super::super::up::runtime()?.block_on(tombolo_agent::join_only(settings));
+        let identity = joined.map_err(|error| failure(&error))?;
+        note(&format!("joined site {} as node {}", identity.site, identity.node));
+    }
+    let path = args.units.join(unit::NAME);
+    fs::write(&path, text).map_err(|error| {
+        Failure::file(&path, &error).hint("run it as root, or see what it would write with --print")
+    })?;
+    note(&format!("wrote {}", path.display()));
+    match is_managed(&args.units) {
+        true => {
+            systemctl(&["daemon-reload"])?;
+            systemctl(&["enable", "--now", unit::NAME])?;
+            note("the agent runs, and starts with this machine; journalctl -u tombolo-agent");
+        }
+        false => note("systemd does not run here or reads other units, so nothing was started"),
+    }
+    Ok(Exit::Ok)
+}
+
+pub(super) fn uninstall(args: &UninstallArgs) -> Result<Exit, Failure> {
+    let path = args.units.join(unit::NAME);
+    let (unit_there, data_there) = (path.exists(), args.data.exists());
+    if !unit_there && !data_there {
+        note("there is nothing to remove");
+        return Ok(Exit::Ok);
+    }
+    if data_there && !args.data.join(AGENT_LOCK).exists() {
+        return Err(Failure::failed(format!("{} is not an agent's folder", args.data.display()))
+            .hint("name the right one with --data"));
+    }
+    let question =
+        format!("Remove the agent, everything that it runs, and {}?", args.data.display());
+    if !args.yes && !output::confirmed(&question) {
+        return Err(Failure::failed("nothing was removed"));
+    }
+    if unit_there && is_managed(&args.units) {
+        systemctl(&["disable", "--now", unit::NAME])?;
+    }
+    let runtime = super::super::up::runtime()?;
+    let count = runtime.block_on(clear(&args.data)).map_err(|error| failure(&error))?;
+    if unit_there {
+        fs::remove_file(&path).map_err(|error| Failure::file(&path, &error))?;
+        if is_managed(&args.units) {
+            systemctl(&["daemon-reload"])?;
+        }
+    }
+    if data_there {
+        fs::remove_dir_all(&args.data).map_err(|error| Failure::file(&args.data, &error))?;
+    }
+    note(&format!("removed the agent and {count} workloads; nothing of it is left here"));
+    note("the server still has its node: tombolo node remove NAME");
+    Ok(Exit::Ok)
+}
+
+async fn clear(data: &Path) -> Result<usize, tombolo_agent::Error> {
+    removal::end_holder(&data.join(AGENT_LOCK), How::Orderly).await?;
+    removal::end_workloads(data, Files::Removed).await
+}
+
+/// Whether systemd runs, as `sd_booted` tells it, and reads this folder.
+fn is_managed(units: &Path) -> bool {
+    Path::new("/run/systemd/system").is_dir() && units == Path::new(UNITS)
+}
+
+fn systemctl(words: &[&str]) -> Result<(), Failure> {
+    let ran = Command::new("systemctl").args(words).stdin(Stdio::null()).output();
+    let line = format!("systemctl {}", words.join(" "));
+    let ran = ran.map_err(|error| Failure::failed(format!("cannot run {line}: {error}")))?;
+    match ran.status.success() {
+        true => Ok(()),
+        false => {
+            let said = String::from_utf8_lossy(&ran.stderr);
+            Err(Failure::failed(format!("{line} failed: {}", output::harmless(said.trim()))))
+        }
+    }
+}

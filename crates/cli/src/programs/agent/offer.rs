@@ -1,0 +1,118 @@
+//! The options of `tombolo agent` that say what the machine is to others, for [`tombolo_agent::Offer`].
+
+use std::time::Duration;
+
+use clap::Args;
+use tombolo_agent::heartbeat::{EVERY_MAX, EVERY_MIN};
+use tombolo_agent::{Offer, offer};
+use tombolo_model::site::Location;
+use tombolo_model::{Bytes, Cpu};
+
+use crate::moment::parse_duration;
+
+/// Kept in the data folder: a later start needs none of them again.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "What this machine is to others (kept; what is left out, it finds)")]
+pub(super) struct OfferArgs {
+    /// Offer so much processor time to workloads, such as 4 or 1500m.
+    #[arg(long, value_name = "CORES", value_parser = str::parse::<Cpu>)]
+    cpu: Option<Cpu>,
+    /// Offer so much memory to workloads, such as 2Gi.
+    #[arg(long, value_name = "BYTES", value_parser = str::parse::<Bytes>)]
+    memory: Option<Bytes>,
+    /// A label of the node, set at the joining. Repeatable.
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = offer::parse_label)]
+    labels: Vec<(String, String)>,
+    /// Where it is: degrees north and degrees east.
+    #[arg(long, value_name = "LAT,LON", value_parser = parse_location, allow_hyphen_values = true)]
+    location: Option<Location>,
+    /// The region that it is in.
+    #[arg(long, value_name = "NAME")]
+    region: Option<String>,
+    /// Watts that it takes idle and fully busy, such as 4:15.
+    #[arg(long, value_name = "IDLE:BUSY", value_parser = parse_watts)]
+    watts: Option<(f64, f64)>,
+    /// Where others reach what runs here; its first network address if left out.
+    #[arg(long, value_name = "HOST")]
+    address: Option<String>,
+    /// How often it says that it is alive; 10s if left out. It counts as lost after four times that.
+    #[arg(long, value_name = "DURATION", value_parser = parse_heartbeat)]
+    heartbeat: Option<u16>,
+}
+
+impl OfferArgs {
+    pub(super) fn offer(self) -> Offer {
+        Offer {
+            cpu: self.cpu,
+            memory: self.memory,
+            labels: self.labels.into_iter().collect(),
+            location: self.location,
+            region: self.region,
+            idle_watts: self.watts.map(|(idle, _)| idle),
+            busy_watts: self.watts.map(|(_, busy)| busy),
+            address: self.address,
+            heartbeat_seconds: self.heartbeat,
+        }
+    }
+}
+
+fn parse_location(text: &str) -> Result<Location, String> {
+    let (latitude, longitude) = text.split_once(',').ok_or("expected such as 48.14,11.58")?;
+    let degrees = |text: &str, most: f64| {
+        let number: f64 = text.trim().parse().map_err(|_| format!("{text:?} is no number"))?;
+        match (-most..=most).contains(&number) {
+            true => Ok(number),
+            false => Err(format!("{text} is not within {most} degrees")),
+        }
+    };
+    Ok(Location {
+        latitude: Some(degrees(latitude, 90.0)?),
+        longitude: Some(degrees(longitude, 180.0)?),
+        ..Location::default()
+    })
+}
+
+/// No machine takes more.
+const WATTS_MAX: f64 = 1e6;
+
+fn parse_watts(text: &str) -> Result<(f64, f64), String> {
+    let numbers = text.split_once(':').and_then(|(idle, busy)| {
+        Some((idle.trim().parse::<f64>().ok()?, busy.trim().parse::<f64>().ok()?))
+    });
+    let (idle, busy) = numbers.ok_or("expected two numbers, such as 4:15")?;
+    match idle >= 0.0 && busy >= idle && busy <= WATTS_MAX {
+        true => Ok((idle, busy)),
+        false => Err("expected idle first, and busy no less".to_owned()),
+    }
+}
+
+fn parse_heartbeat(text: &str) -> Result<u16, String> {
+    let every = parse_duration(text)?;
+    let whole = Duration::from_secs(every.as_secs());
+    match (EVERY_MIN..=EVERY_MAX).contains(&every) && whole == every {
+        true => u16::try_from(every.as_secs()).map_err(|error| error.to_string()),
+        false => Err(format!("expected whole seconds, from {EVERY_MIN:?} to {EVERY_MAX:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_that_cannot_be_are_refused() {
+        assert!(parse_location("48.14,11.58").is_ok());
+        assert!(parse_location("-33.9, 18.4").is_ok());
+        for wrong in ["", "1", "91,0", "0,181", "x,y", "NaN,0"] {
+            assert!(parse_location(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(parse_watts("4:15"), Ok((4.0, 15.0)));
+        for wrong in ["15:4", "-1:2", "4", "a:b", "NaN:1", "1:1e9"] {
+            assert!(parse_watts(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(parse_heartbeat("2s"), Ok(2));
+        for wrong in ["0s", "500ms", "1500ms", "1h"] {
+            assert!(parse_heartbeat(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The end of all instances of a folder at once, as a loss of power would bring it: nobody is asked,
+//! nothing is written down, and what lies in the folders stays. Called for `tombolo down --site`, to
+//! see what a continuum does without one of its sites; the driver itself never does this.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tombolo_driver::InstanceId;
+
+use crate::folder::Folder;
+use crate::supervise::MARK;
+use crate::{cgroup, procfs};
+
+/// Who is not gone after so many rounds is stuck in the kernel.
+const ROUNDS_MAX: usize = 400;
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// Kills all instances of the driver whose folder this is, with their supervisors. The agent must be
+/// gone before, or it starts them again. Says how many there were.
+pub fn cut(folder: &Path) -> io::Result<usize> {
+    // Marks name folders by the path that the driver had after resolving links.
+    let folder = match folder.canonicalize() {
+        Ok(folder) => folder,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(error) => return Err(error),
+    };
+    let entries = fs::read_dir(&folder)?.flatten();
+    let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<InstanceId>().ok());
+    let instances: Vec<Folder> = ids.map(|id| Folder::new(folder.join(id.to_string()))).collect();
+    // The supervisors first: whoever sees an instance end writes it down.
+    for run in instances.iter().filter_map(Folder::run) {
+        if run.boot_id == procfs::boot_id() && run.supervisor.alive() {
+            cgroup::send(run.supervisor.pid, Signal::KILL);
+        }
+    }
+    let ended = instances.iter().filter(|instance| end(instance)).count();
+    Ok(ended)
+}
+
+/// Kills whoever belongs to one instance; whether there was anybody.
+fn end(folder: &Folder) -> bool {
+    let cgroups = folder.instance().map(|record| record.cgroups).unwrap_or_default();
+    let mark = format!("{MARK}={}", folder.path().display()).into_bytes();
+    let belongs = |pid: &u32| {
+        procfs::environment(*pid).is_some_and(|entries| entries.contains(&mark))
+            && procfs::stat(*pid).is_some_and(|stat| !matches!(stat.state, 'Z' | 'X'))
+    };
+    let left = || -> Vec<u32> { procfs::all().into_iter().filter(belongs).collect() };
+    let found = left();
+    for _ in 0..ROUNDS_MAX {
+        cgroup::kill(&cgroups);
+        let left = left();
+        if left.is_empty() {
+            break;
+        }
+        left.into_iter().for_each(|pid| cgroup::send(pid, Signal::KILL));
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    cgroup::remove(&cgroups);
+    !found.is_empty()
+}

@@ -1,0 +1,96 @@
+//! The agent as a service: what is installed, and that an uninstall leaves nothing behind.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::json;
+use tombolo_testkit::{Tombolo, binary, eventually, tools};
+
+/// Who has anything to do with the folder, by command or environment.
+fn processes(folder: &Path) -> Vec<String> {
+    let name = folder.display().to_string();
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let about = entries.filter_map(|entry| {
+        let read = |file| fs::read(entry.path().join(file)).unwrap_or_default();
+        let text = [read("cmdline"), read("environ")].concat();
+        let text = String::from_utf8_lossy(&text).replace('\0', " ");
+        entry.file_name().to_str()?.parse::<u32>().ok()?;
+        text.contains(&name).then_some(text)
+    });
+    about.collect()
+}
+
+/// Ends with the test, even if that fails.
+struct Service(Child);
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+#[tokio::test]
+async fn what_is_installed_is_valid_and_an_uninstall_leaves_nothing() {
+    let tombolo = Tombolo::start().await;
+    let root = tempfile::tempdir().unwrap();
+    let [units, data, join] = ["units", "agent data", "join"].map(|name| root.path().join(name));
+    fs::create_dir(&units).unwrap();
+    let words = |verb: &str| -> Vec<String> {
+        let folders = ["agent", verb, "--units", units.to_str().unwrap(), "--data"];
+        let words = folders.into_iter().chain([data.to_str().unwrap()]);
+        words.map(str::to_owned).collect()
+    };
+    let run = async |words: Vec<String>| {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        tombolo.shell(&words).await
+    };
+    let refused = run(words("install")).await.failed();
+    assert!(refused.contains("has never joined anything"), "{refused}");
+    tombolo.shell(&["token", "create", "--site", "north", "-o", join.to_str().unwrap()]).await.ok();
+    let more = ["--join-file", join.to_str().unwrap(), "--name", "n1", "--cpu", "3"];
+    let install = words("install").into_iter().chain(more.map(str::to_owned)).collect();
+    run(install).await.ok();
+    let unit = units.join("tombolo-agent.service");
+    let text = fs::read_to_string(&unit).unwrap();
+    assert_eq!(tombolo.shell(&["get", "node", "n1", "-o", "name"]).await.ok().trim(), "node/n1");
+
+    let analyze = Command::new("systemd-analyze").arg("verify").arg(&unit).output();
+    match analyze {
+        Ok(analyzed) => {
+            let said = String::from_utf8_lossy(&analyzed.stderr);
+            assert!(analyzed.status.success() && !said.contains("tombolo-agent.service"), "{said}");
+        }
+        Err(_) => tools::skip("the unit is valid", "this machine has no systemd-analyze"),
+    }
+
+    // As systemd would start it.
+    let exec = text.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
+    let shell = format!("exec {exec}");
+    let service = Command::new("sh").args(["-c", &shell]).stdin(Stdio::null()).spawn().unwrap();
+    let mut service = Service(service);
+    let app = json!({
+        "apiVersion": "tombolo.dev/v1alpha1", "kind": "App", "metadata": {"name": "sleeper"},
+        "spec": {"components": [{
+            "name": "one", "run": [{"process": {"command": ["sleep", "86400"]}}],
+        }]},
+    });
+    tombolo.shell_with(&["apply", "-f", "-"], &app.to_string()).await.ok();
+    tombolo.shell(&["wait", "app/sleeper", "--for=phase=Running"]).await.ok();
+    let node = tombolo.shell(&["get", "node", "n1", "-o", "json"]).await.json();
+    assert_eq!(node["status"]["allocatable"]["cpu"], "3", "it keeps what was said at the install");
+    assert!(processes(&data).len() >= 3, "an agent, a supervisor and the program");
+
+    run(words("uninstall")).await.failed();
+    assert!(unit.exists() && data.exists(), "without --yes nobody is there to agree");
+    run(words("uninstall").into_iter().chain(["--yes".to_owned()]).collect()).await.ok();
+    eventually("the agent ends", async || service.0.try_wait().unwrap()).await;
+    assert_eq!(processes(&data), Vec::<String>::new());
+    assert!(!unit.exists() && !data.exists());
+    let again = run(words("uninstall")).await;
+    assert_eq!(again.code, Some(0), "again is no failure: {again:?}");
+    assert!(binary::path().exists(), "the program itself stays");
+}
