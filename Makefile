@@ -4,12 +4,18 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 TOMBOLO := $(TARGET)/release/tombolo
 
 .DEFAULT_GOAL := help
-.PHONY: help up build test lint bench bench-placement fuzz docs
+.PHONY: help up down serve build test lint bench bench-placement fuzz docs
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
 
-up: build ## build Tombolo and start it here; it prints its address and what to try
+up: build ## build Tombolo and show it: three sites and an application on this machine
+	@exec $(TOMBOLO) up --demo
+
+down: ## end what `make up` started, and remove all of it
+	@$(TOMBOLO) down
+
+serve: build ## build Tombolo and start a server of your own; it prints its address and what to try
 	@exec $(TOMBOLO) up
 
 build: ## the release binary

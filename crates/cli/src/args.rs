@@ -37,7 +37,7 @@ Exit codes:
 
 The server is found by --kubeconfig, then TOMBOLO_KUBECONFIG, then the kubeconfig that
 `tombolo up` wrote into the user's data folder ($XDG_DATA_HOME/tombolo or
-~/.local/share/tombolo).";
+~/.local/share/tombolo), then the one of `tombolo up --demo`.";
 
 /// One orchestrator from edge to cloud: the control plane, and the shell to talk to it.
 #[derive(Debug, Parser)]

@@ -280,7 +280,8 @@ fn request(
         .map_err(|error| Failure::usage(format!("cannot make a request of `{path}`: {error}")))
 }
 
-/// `--kubeconfig` or `TOMBOLO_KUBECONFIG` (clap knows both), else the default data folder's.
+/// `--kubeconfig` or `TOMBOLO_KUBECONFIG` (clap knows both), else the default data folder's, else the
+/// demo's.
 pub(crate) fn kubeconfig_path(globals: &Globals) -> Result<PathBuf, Failure> {
     if let Some(path) = &globals.kubeconfig {
         return Ok(path.clone());
@@ -289,7 +290,9 @@ pub(crate) fn kubeconfig_path(globals: &Globals) -> Result<PathBuf, Failure> {
         Failure::usage("neither HOME nor XDG_DATA_HOME is set, so there is no default kubeconfig")
             .hint("name one with --kubeconfig or TOMBOLO_KUBECONFIG")
     })?;
-    Ok(places::kubeconfig_in(&data))
+    let usual = places::kubeconfig_in(&data);
+    let demo = places::demo_folder().map(|demo| places::kubeconfig_in(&demo));
+    Ok(demo.filter(|demo| !usual.exists() && demo.exists()).unwrap_or(usual))
 }
 
 fn read_kubeconfig(path: &Path) -> Result<Kubeconfig, Failure> {

@@ -12,6 +12,7 @@ mod files;
 mod follow;
 mod moment;
 mod output;
+mod parts;
 mod places;
 mod programs;
 mod schemas;
@@ -33,16 +34,21 @@ fn main() -> ExitCode {
     // Beside each process that an agent runs there is one of these; it must stay small, so it gets
     // neither a runtime nor a log. No one types it.
     let mut words = std::env::args_os().skip(1);
-    if words.next().is_some_and(|word| word == "supervise") {
-        return tombolo_driver_process::supervise::main(words);
+    match words.next() {
+        Some(word) if word == "supervise" => {
+            return tombolo_driver_process::supervise::main(words);
+        }
+        // The parts of the sample application, which an agent starts as it would any program.
+        Some(word) if word == parts::WORD => return parts::main(words),
+        Some(_) | None => (),
     }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return told_by_clap(&error),
     };
     // The shell says by itself what goes wrong; a program that runs for days must log it.
-    let usual = match arguments.command {
-        Command::Program(_) => LevelFilter::WARN,
+    let usual = match &arguments.command {
+        Command::Program(program) => program.usual_log(),
         Command::Shell(_) => LevelFilter::OFF,
     };
     output::log_to_stderr(arguments.globals.verbose, usual);

@@ -10,6 +10,11 @@ pub(crate) fn default_data_folder() -> Option<PathBuf> {
     data_folder(variable("XDG_DATA_HOME"), variable("HOME"))
 }
 
+/// Where `tombolo up --demo` keeps everything: beside the folder of an ordinary server.
+pub(crate) fn demo_folder() -> Option<PathBuf> {
+    default_data_folder().map(|data| data.with_file_name("tombolo-demo"))
+}
+
 /// The client configuration within a data folder.
 pub(crate) fn kubeconfig_in(data: &Path) -> PathBuf {
     data.join("kubeconfig")

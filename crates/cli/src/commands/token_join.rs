@@ -96,7 +96,8 @@ fn join_file(
     })
 }
 
-fn object(token: &Token, site: &str, expires: Timestamp) -> Value {
+/// The JoinToken as the server gets it: with the hash, and without the secret.
+pub(crate) fn object(token: &Token, site: &str, expires: Timestamp) -> Value {
     json!({
         "apiVersion": API_VERSION, "kind": "JoinToken",
         "metadata": {"name": token.hash().join_token_name()},

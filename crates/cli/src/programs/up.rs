@@ -1,6 +1,6 @@
 //! `tombolo up`: the embedded default. Store, API, loops and an agent in this process, one port.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use clap::Args;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tombolo_apiserver::serve::{self, Limits};
 use tombolo_apiserver::{Api, garbage, lighthouse};
 use tombolo_controller::clock::time_of_day;
@@ -18,8 +19,11 @@ use tombolo_identity::{Subject, tls};
 use tombolo_store::{Options, Store};
 
 use super::beside;
+use super::demo::{self, Demo};
 use crate::failure::{Exit, Failure};
 use crate::{output, places};
+
+const LISTEN_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7070);
 
 /// What a stop may take before the process ends all the same.
 const STOP_TIME_MAX: Duration = Duration::from_secs(5);
@@ -32,12 +36,23 @@ const STOP_TIME_MAX: Duration = Duration::from_secs(5);
 pub(crate) struct UpCommand {
     #[command(flatten)]
     up: UpArgs,
+    /// Show what Tombolo does: three sites on this machine, each with an agent, and an application
+    /// over all of them. Has a data folder and a port of its own, and needs no root, no Docker and no
+    /// network. `tombolo down` removes it.
+    #[arg(long)]
+    demo: bool,
     /// The site that this machine is; the host's name if left out.
-    #[arg(long, value_name = "SITE")]
+    #[arg(long, value_name = "SITE", conflicts_with = "demo")]
     site: Option<String>,
     /// Start no agent: this machine runs nothing for others.
-    #[arg(long, conflicts_with = "site")]
+    #[arg(long, conflicts_with_all = ["site", "demo"])]
     no_agent: bool,
+}
+
+impl UpCommand {
+    pub(crate) fn is_demo(&self) -> bool {
+        self.demo
+    }
 }
 
 /// What every server takes.
@@ -46,9 +61,10 @@ pub(crate) struct UpArgs {
     /// Keep everything here; the user's data folder if left out.
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// Where to listen. Loopback takes plain HTTP and TLS, any other address TLS alone.
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7070")]
-    pub(crate) listen: SocketAddr,
+    /// Where to listen; 127.0.0.1:7070 if left out. Loopback takes plain HTTP and TLS, any other
+    /// address TLS alone.
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) listen: Option<SocketAddr>,
     /// Another name under which clients reach this server; goes into its certificate. Repeatable.
     #[arg(long = "name", value_name = "NAME")]
     pub(crate) names: Vec<String>,
@@ -65,20 +81,27 @@ pub(super) enum Part {
         site: String,
     },
     Loops,
+    /// The loops, and three sites with an agent each.
+    LoopsAndDemo,
     /// The API as a lighthouse: it lists controllers and decides nothing.
     Lighthouse,
 }
 
 pub(crate) fn run(command: UpCommand) -> Result<Exit, Failure> {
-    let part = match command.no_agent {
-        true => Part::Loops,
-        false => Part::LoopsAndAgent { site: command.site.unwrap_or_else(beside::name) },
+    let part = match (command.demo, command.no_agent) {
+        (true, _) => Part::LoopsAndDemo,
+        (false, true) => Part::Loops,
+        (false, false) => Part::LoopsAndAgent { site: command.site.unwrap_or_else(beside::name) },
     };
     run_part(command.up, part)
 }
 
 pub(super) fn run_part(args: UpArgs, part: Part) -> Result<Exit, Failure> {
-    let data = args.data.clone().or_else(places::default_data_folder).ok_or_else(|| {
+    let usual = match part {
+        Part::LoopsAndDemo => places::demo_folder,
+        Part::LoopsAndAgent { .. } | Part::Loops | Part::Lighthouse => places::default_data_folder,
+    };
+    let data = args.data.clone().or_else(usual).ok_or_else(|| {
         Failure::usage("neither HOME nor XDG_DATA_HOME is set").hint("name a folder with --data")
     })?;
     let runtime = runtime()?;
@@ -86,7 +109,12 @@ pub(super) fn run_part(args: UpArgs, part: Part) -> Result<Exit, Failure> {
     // The loops go, and with the last of them the store, which writes what it was given and closes.
     runtime.shutdown_timeout(STOP_TIME_MAX);
     served.map_err(|error| Failure::failed(format!("{error:#}")))?;
-    output::note("stopped; everything that was acknowledged is on disk");
+    match part {
+        Part::LoopsAndDemo => output::note(&format!("stopped; its folder is {}", data.display())),
+        Part::LoopsAndAgent { .. } | Part::Loops | Part::Lighthouse => {
+            output::note("stopped; everything that was acknowledged is on disk");
+        }
+    }
     Ok(Exit::Ok)
 }
 
@@ -97,9 +125,7 @@ pub(super) fn runtime() -> Result<Runtime, Failure> {
 
 async fn serve(args: &UpArgs, data: &Path, part: &Part) -> anyhow::Result<()> {
     let stop = stop_signal()?;
-    let listener = TcpListener::bind(args.listen)
-        .await
-        .with_context(|| format!("cannot listen on {}", args.listen))?;
+    let listener = listen(args, data, part).await?;
     let address = listener.local_addr()?;
     // The store first: it is locked while a server runs, whose kubeconfig must not be overwritten.
     let store = Store::open(data, Options::default())?;
@@ -119,31 +145,77 @@ async fn serve(args: &UpArgs, data: &Path, part: &Part) -> anyhow::Result<()> {
         });
     }
 
-    let agent = match part {
-        Part::LoopsAndAgent { site } => {
-            let beside = beside::run(api.clone(), data.to_path_buf(), site.clone(), stop.clone());
-            Some(tokio::spawn(beside))
-        }
-        Part::Loops | Part::Lighthouse => None,
-    };
-
     // Scripts that let the system choose the port find it here.
     std::fs::write(data.join("address"), format!("{address}\n"))
         .context("cannot write DIR/address")?;
-    output::note(&welcome(&home));
     let tls = tls::server_config(&home)?;
-    let until_stop = stopped(stop.clone());
+    let (agents, until_stop) = start_agents(part, &api, &home, stop);
     let router = api.router().merge(api.guarded(tombolo_facade::router()));
+    let until_stop = stopped(until_stop);
     let serving = serve::serve(vec![listener], router, tls, Limits::default(), until_stop);
     let ended = serving.await;
-    if let Some(agent) = agent {
-        // It says good-bye, which takes a moment; the whole stop has a limit of its own.
-        let _ = tokio::time::timeout(STOP_TIME_MAX, agent).await;
-    }
     if ended.cut > 0 {
         tracing::warn!(connections = ended.cut, "some were still busy and were cut off");
     }
-    Ok(())
+    // They say good-bye, which takes a moment; the whole stop has a limit of its own.
+    match tokio::time::timeout(STOP_TIME_MAX, agents).await {
+        Ok(Ok(ended)) => ended,
+        Ok(Err(_)) | Err(_) => Ok(()),
+    }
+}
+
+async fn listen(args: &UpArgs, data: &Path, part: &Part) -> anyhow::Result<TcpListener> {
+    let listen = match (args.listen, part) {
+        (Some(listen), _) => listen,
+        (None, Part::LoopsAndDemo) => demo::usual_address(data),
+        (None, Part::LoopsAndAgent { .. } | Part::Loops | Part::Lighthouse) => LISTEN_DEFAULT,
+    };
+    if *part == Part::LoopsAndDemo {
+        demo::claim(data)?;
+    }
+    TcpListener::bind(listen).await.with_context(|| match part {
+        Part::LoopsAndDemo => {
+            format!("cannot listen on {listen}; if the demo runs already, `tombolo down` ends it")
+        }
+        Part::LoopsAndAgent { .. } | Part::Loops | Part::Lighthouse => {
+            format!("cannot listen on {listen}")
+        }
+    })
+}
+
+/// Starts the agents that come with the server. Gives their end, and what the server ends by: a demo
+/// ends its agents while the server still hears their good-byes.
+fn start_agents(
+    part: &Part,
+    api: &Api,
+    home: &Home,
+    stop: watch::Receiver<bool>,
+) -> (JoinHandle<anyhow::Result<()>>, watch::Receiver<bool>) {
+    if *part != Part::LoopsAndDemo {
+        output::note(&welcome(home));
+    }
+    match part {
+        Part::Loops | Part::Lighthouse => (tokio::spawn(async { Ok(()) }), stop),
+        Part::LoopsAndAgent { site } => {
+            let data = home.folder.clone();
+            let beside = beside::run(api.clone(), data, site.clone(), stop.clone());
+            let beside = async move {
+                beside.await;
+                Ok(())
+            };
+            (tokio::spawn(beside), stop)
+        }
+        Part::LoopsAndDemo => {
+            let demo = Demo::new(api.client(Subject::system("demo")), home);
+            let (over, until_over) = watch::channel(false);
+            let demo = async move {
+                let ended = demo::run(demo, stop).await;
+                let _ = over.send(true);
+                ended
+            };
+            (tokio::spawn(demo), until_over)
+        }
+    }
 }
 
 /// With itself, and with the lighthouse that was named.
