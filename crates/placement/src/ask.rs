@@ -46,11 +46,19 @@ pub(crate) enum Slot<'a> {
 pub(crate) struct Reach {
     /// `its users at athens`.
     pub to: String,
-    /// From each location to there.
+    pub place: Leads,
+    /// From each location to there, or from there to each.
     pub ways: Arc<Ways>,
     pub latency_us_max: Option<u64>,
     pub jitter_us_max: Option<u64>,
     pub bandwidth_bps: u64,
+}
+
+/// Which way a bound is about, by location of the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leads {
+    To(u32),
+    From(u32),
 }
 
 impl<'a> Ask<'a> {

@@ -30,6 +30,30 @@ impl Bits {
         self.words.get(number as usize / 64).is_some_and(|word| word & (1 << (number % 64)) != 0)
     }
 
+    pub(crate) fn remove(&mut self, number: u32) {
+        if let Some(word) = self.words.get_mut(number as usize / 64) {
+            *word &= !(1 << (number % 64));
+        }
+    }
+
+    /// Keeps what is in both.
+    pub(crate) fn and(&mut self, other: &Bits) {
+        for (word, other) in self.words.iter_mut().zip(&other.words) {
+            *word &= other;
+        }
+    }
+
+    /// Adds what is in the other.
+    pub(crate) fn or(&mut self, other: &Bits) {
+        for (word, other) in self.words.iter_mut().zip(&other.words) {
+            *word |= other;
+        }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
     /// Keeps the numbers for which `keep` holds.
     pub(crate) fn retain(&mut self, keep: impl Fn(u32) -> bool) {
         for (base, word) in (0u32..).step_by(64).zip(&mut self.words) {
@@ -73,6 +97,16 @@ mod tests {
             assert!(!bits.contains(1));
             bits.insert(64);
             assert_eq!(bits.contains(64), len > 64);
+            bits.remove(64);
+            assert!(!bits.contains(64));
+            assert_eq!(bits.count(), expected.iter().filter(|n| **n != 64).count());
+            let mut odd = Bits::full(len);
+            odd.retain(|number| number % 2 == 1);
+            let mut both = bits.clone();
+            both.and(&odd);
+            assert!(both.iter().all(|n| n % 6 == 3));
+            odd.or(&bits);
+            assert_eq!(odd.count(), bits.count() + len / 2 - both.count());
         }
     }
 }

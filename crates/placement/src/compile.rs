@@ -8,6 +8,7 @@ mod layout;
 mod scope;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use tombolo_model::App;
 use tombolo_model::app::{Qos, Weights};
@@ -16,7 +17,7 @@ use crate::ask::{self, Ask};
 use crate::bits::Bits;
 use crate::check;
 use crate::continuum::{Amounts, Continuum};
-use crate::problem::{self, Item, Part, Problem};
+use crate::problem::{Item, Part, Problem};
 use crate::reschedule;
 use crate::running::{Roster, Running, Strike};
 use crate::score::{Ground, Wish};
@@ -72,6 +73,8 @@ pub struct Compiled<'c, 'a> {
     pub(crate) at: Vec<Option<u32>>,
     /// Where each edge of the problem comes from, for explanations.
     pub(crate) edge_origins: Vec<EdgeOrigin>,
+    /// If places had to be left out: what no choice of all of them could have more than.
+    pub(crate) ceiling: Option<i64>,
 }
 
 /// Where an item comes from.
@@ -98,6 +101,25 @@ pub(crate) struct Kind {
     pub wish: Option<Wish>,
     /// Nodes of the continuum that are admitted.
     pub admitted: Bits,
+    /// The value of every node of the continuum, if many of them are admitted.
+    pub values: Option<Arc<[i32]>>,
+}
+
+impl Kind {
+    /// Of who stays where it is whatever happens.
+    pub(crate) fn fixed(continuum: &Continuum<'_>, node: u32) -> Kind {
+        let mut admitted = Bits::none(continuum.nodes.len());
+        admitted.insert(node);
+        Kind { wish: None, admitted, values: None }
+    }
+
+    pub(crate) fn value(&self, ground: &Ground, node: u32) -> i32 {
+        match (&self.values, &self.wish) {
+            (Some(values), _) => values[node as usize],
+            (None, Some(wish)) => wish.value(ground, node),
+            (None, None) => 0,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -150,6 +172,7 @@ pub(crate) fn compile_without<'c, 'a>(
         kinds: Vec::new(),
         at: Vec::new(),
         edge_origins: Vec::new(),
+        ceiling: None,
     };
     compiled.state(options);
     compiled
@@ -201,7 +224,7 @@ impl<'c, 'a> Compiled<'c, 'a> {
             .collect();
         devices.sort_unstable();
         devices.dedup();
-        let named = ["cpu_millis", "memory_bytes", "storage_bytes", "gpu"].map(str::to_owned);
+        let named = NAMED.map(str::to_owned);
         named.into_iter().chain(devices.into_iter().map(|name| format!("device/{name}"))).collect()
     }
 
@@ -234,16 +257,16 @@ impl<'c, 'a> Compiled<'c, 'a> {
     }
 }
 
-/// Amounts in the order of the dimensions.
+const NAMED: [&str; 4] = ["cpu_millis", "memory_bytes", "storage_bytes", "gpu"];
+
+/// Amounts in the order of the dimensions, of which [`NAMED`] are the first.
 pub(crate) fn demand(amounts: &Amounts<'_>, resources: &[String]) -> Box<[u64]> {
-    let each = resources.iter().map(|resource| match resource.as_str() {
-        "cpu_millis" => amounts.cpu_millis,
-        "memory_bytes" => amounts.memory_bytes,
-        "storage_bytes" => amounts.storage_bytes,
-        "gpu" => amounts.gpu,
-        other => amounts.device(other.strip_prefix("device/").unwrap_or(other)),
-    });
-    each.collect()
+    let mut each = Vec::with_capacity(resources.len());
+    let Amounts { cpu_millis, memory_bytes, storage_bytes, gpu, .. } = amounts;
+    each.extend([cpu_millis, memory_bytes, storage_bytes, gpu]);
+    let devices = resources[NAMED.len()..].iter();
+    each.extend(devices.map(|name| amounts.device(name.strip_prefix("device/").unwrap_or(name))));
+    each.into_boxed_slice()
 }
 
 /// Components by name, so that their order in the file does not matter.
@@ -281,5 +304,3 @@ fn sound_apps(apps: &[App], ids: &[String], troubles: &mut Vec<Trouble>) -> Vec<
 pub(crate) fn index(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
-
-pub(crate) type Candidates = Vec<problem::Candidate>;

@@ -69,6 +69,21 @@ pub struct NodeRow<'a> {
     pub cordoned: bool,
     /// Whether it or its site has any taint.
     pub tainted: bool,
+    pub(crate) facts: Facts,
+}
+
+/// What the score reads of a node, copied out of the object: plans go through all nodes several
+/// times, and the objects lie far apart.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Facts {
+    pub mhz: Option<f64>,
+    /// Of the whole machine when busy, or else when idle.
+    pub watts: Option<f64>,
+    /// Of the node itself, in grams for a kilowatt-hour.
+    pub carbon: Option<f64>,
+    /// Of the node, and of its network.
+    pub failures: Option<(u32, u32)>,
+    cost_hourly: Option<f64>,
 }
 
 impl<'a> Continuum<'a> {
@@ -85,14 +100,7 @@ impl<'a> Continuum<'a> {
         site_rows.sort_by_key(|site| site.name);
         drop_twins(&mut site_rows, |site| site.name, "site", &mut troubles);
 
-        let mut node_rows: Vec<NodeRow<'a>> = Vec::with_capacity(nodes.len().min(NODES_MAX));
-        // Rows are wide: it is quicker to sort before they are made.
-        let mut by_name: Vec<(Option<&str>, &Node)> =
-            nodes.iter().take(NODES_MAX).map(|n| (n.metadata.name.as_deref(), n)).collect();
-        by_name.sort_by_key(|(name, _)| *name);
-        for (_, node) in by_name {
-            node_rows.extend(node_row(node, &site_rows, loads, &mut troubles));
-        }
+        let mut node_rows = node_rows(nodes, &site_rows, loads, &mut troubles);
         if nodes.len() > NODES_MAX {
             let says = format!("{} nodes are given, the first {NODES_MAX} are used", nodes.len());
             troubles.push(Trouble::new("continuum", says));
@@ -169,7 +177,7 @@ impl NodeRow<'_> {
 
     /// What an hour of one core costs.
     pub(crate) fn cost_per_core(&self) -> Option<f64> {
-        let cost = self.object.spec.cost_hourly.filter(|cost| cost.is_finite() && *cost >= 0.0)?;
+        let cost = self.facts.cost_hourly.filter(|cost| cost.is_finite() && *cost >= 0.0)?;
         Some(cost / self.cores().unwrap_or(1.0).max(0.001))
     }
 }
@@ -183,9 +191,48 @@ fn site_row<'a>(site: &'a Site, troubles: &mut Vec<Trouble>) -> Option<SiteRow<'
     Some(SiteRow { name, object: site, not_ready: not_ready(conditions), zone: 0 })
 }
 
+/// Rows are made in the order in which the objects lie in memory, and sorted afterwards: objects
+/// are large, and going through them in the order of names would wait for each.
+fn node_rows<'a>(
+    nodes: &'a [Node],
+    sites: &[SiteRow<'a>],
+    loads: &BTreeMap<String, Load>,
+    troubles: &mut Vec<Trouble>,
+) -> Vec<NodeRow<'a>> {
+    let mut found = Vec::new();
+    let mut rows: Vec<Option<NodeRow<'a>>> = Vec::with_capacity(nodes.len().min(NODES_MAX));
+    let mut keys: Vec<(u128, u32)> = Vec::with_capacity(rows.capacity());
+    let mut last_site = 0;
+    for node in nodes.iter().take(NODES_MAX) {
+        let row = node_row(node, sites, &mut last_site, loads, &mut found);
+        let Some(row) = row else { continue };
+        keys.push((prefix(row.name), u32::try_from(rows.len()).unwrap_or(u32::MAX)));
+        rows.push(Some(row));
+    }
+    // The order of the input must not show.
+    found.sort();
+    troubles.extend(found);
+    let name = |row: u32| rows[row as usize].as_ref().map(|row| row.name);
+    keys.sort_unstable_by(|(a, one), (b, other)| {
+        // Of two with the same name, the first that was given comes first.
+        a.cmp(b).then_with(|| name(*one).cmp(&name(*other))).then(one.cmp(other))
+    });
+    keys.into_iter().filter_map(|(_, row)| rows[row as usize].take()).collect()
+}
+
+/// The first letters of a name as a number that compares as they do.
+fn prefix(name: &str) -> u128 {
+    let mut bytes = [0; 16];
+    let len = name.len().min(bytes.len());
+    bytes[..len].copy_from_slice(&name.as_bytes()[..len]);
+    u128::from_be_bytes(bytes)
+}
+
+/// `last_site` is where the last node was: the next one is often there too.
 fn node_row<'a>(
     node: &'a Node,
     sites: &[SiteRow<'a>],
+    last_site: &mut usize,
     loads: &BTreeMap<String, Load>,
     troubles: &mut Vec<Trouble>,
 ) -> Option<NodeRow<'a>> {
@@ -193,11 +240,16 @@ fn node_row<'a>(
         troubles.push(Trouble::new("node", "one has no name and is left out"));
         return None;
     };
-    let Ok(site) = sites.binary_search_by(|site| site.name.cmp(node.spec.site.as_str())) else {
-        let says = format!("its site {:?} does not exist, so it is left out", node.spec.site);
-        troubles.push(Trouble::new(format!("node {name}"), says));
-        return None;
-    };
+    let wanted = node.spec.site.as_str();
+    if sites.get(*last_site).is_none_or(|site| site.name != wanted) {
+        let Ok(found) = sites.binary_search_by(|site| site.name.cmp(wanted)) else {
+            let says = format!("its site {wanted:?} does not exist, so it is left out");
+            troubles.push(Trouble::new(format!("node {name}"), says));
+            return None;
+        };
+        *last_site = found;
+    }
+    let site = *last_site;
     let of_site = &sites[site];
     let status = node.status.as_ref();
     let characteristics = status.and_then(|status| status.characteristics.as_ref());
@@ -220,7 +272,22 @@ fn node_row<'a>(
         not_ready: not_ready(conditions).or(of_site.not_ready),
         cordoned: node.spec.unschedulable || of_site.object.spec.unschedulable,
         tainted: !node.spec.taints.is_empty() || !of_site.object.spec.taints.is_empty(),
+        facts: facts(node),
     })
+}
+
+fn facts(node: &Node) -> Facts {
+    let status = node.status.as_ref();
+    let processor = status.and_then(|status| status.characteristics.as_ref()?.cpu.as_ref());
+    let energy = status.and_then(|status| status.energy.as_ref());
+    let failures = status.and_then(|status| status.failures.as_ref());
+    Facts {
+        mhz: processor.and_then(|cpu| cpu.frequency_mhz_max).map(f64::from),
+        watts: energy.and_then(|energy| energy.busy_watts.or(energy.idle_watts)),
+        carbon: energy.and_then(|energy| energy.carbon_intensity),
+        failures: failures.map(|failures| (failures.node, failures.network)),
+        cost_hourly: node.spec.cost_hourly,
+    }
 }
 
 /// Nobody has said anything about a node from a file: it is taken as ready.

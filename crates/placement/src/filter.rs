@@ -2,14 +2,18 @@
 //! how much. A need is a row of [`NEEDS`]; a new one is a new row. Called by [`crate::compile`] for
 //! all nodes and by [`crate::explain`] for one.
 
+mod labels;
 mod look;
 mod reach;
 mod rows;
+
+use std::collections::BTreeMap;
 
 use crate::ask::Ask;
 use crate::bits::Bits;
 use crate::continuum::{Amounts, Continuum};
 
+use labels::Labels;
 pub(crate) use rows::NEEDS;
 
 /// A hard need. What is asked several times (labels, devices) has a number for each.
@@ -22,6 +26,9 @@ pub(crate) struct Need {
     pub granted: bool,
     /// How many of them the instance asks for; 0 for most.
     pub count: fn(&Ask<'_>) -> usize,
+    /// All that `admits` looks at besides the node and whether the instance runs there: who asks
+    /// the same shares the answer.
+    pub asks: fn(&Ask<'_>, usize) -> String,
     pub admits: fn(&Look<'_, '_>, usize) -> bool,
     /// What is needed: `2 cpu`, `a node that is ready`.
     pub wants: fn(&Ask<'_>, usize) -> String,
@@ -70,19 +77,67 @@ pub(crate) fn asked(ask: &Ask<'_>) -> Vec<Asked> {
     NEEDS.iter().flat_map(each).collect()
 }
 
-/// The nodes that may run the instance. Amounts are left to the search, so that instances that
-/// differ in them alone can share the answer.
-pub(crate) fn admitted<'a>(continuum: &Continuum<'a>, free: &[Amounts<'a>], ask: &Ask<'_>) -> Bits {
-    let mut nodes = Bits::full(continuum.nodes.len());
-    for Asked { need, number } in asked(ask) {
-        if !need.amount {
-            nodes.retain(|node| {
-                let left = &free[node as usize];
-                (need.admits)(&Look { continuum, left, ask, node }, number)
-            });
+/// Which nodes meet which need, found once for all instances that ask for it.
+#[derive(Debug, Default)]
+pub(crate) struct Sieve<'a> {
+    met: BTreeMap<Question, Bits>,
+    labels: Labels<'a>,
+}
+
+/// The name of a need, and what is asked.
+pub(crate) type Question = (&'static str, String);
+
+impl<'a> Sieve<'a> {
+    /// The nodes that may run the instance. Amounts are left to the search, so that instances that
+    /// differ in them alone can share the answer.
+    pub(crate) fn admitted(
+        &mut self,
+        continuum: &Continuum<'a>,
+        free: &[Amounts<'a>],
+        ask: &Ask<'_>,
+    ) -> Bits {
+        let new = Ask { staying: None, ..ask.clone() };
+        let mut nodes = Bits::full(continuum.nodes.len());
+        for (asked, question) in asked(ask).into_iter().zip(questions(ask)) {
+            if asked.need.amount {
+                continue;
+            }
+            if !self.met.contains_key(&question) {
+                let met = match question.0 {
+                    rows::LABELS => self.labels.met(continuum, rows::label(ask, asked.number)),
+                    _ => met(continuum, free, &new, asked),
+                };
+                self.met.insert(question.clone(), met);
+            }
+            nodes.and(&self.met[&question]);
         }
+        if let Some(node) = ask.staying {
+            let look = Look { continuum, left: &free[node as usize], ask, node };
+            let kept =
+                |asked: &Asked| asked.need.amount || (asked.need.admits)(&look, asked.number);
+            match asked(ask).iter().all(kept) {
+                true => nodes.insert(node),
+                false => nodes.remove(node),
+            }
+        }
+        nodes
     }
-    nodes
+}
+
+fn met<'a>(continuum: &Continuum<'a>, free: &[Amounts<'a>], ask: &Ask<'_>, asked: Asked) -> Bits {
+    let mut met = Bits::full(continuum.nodes.len());
+    met.retain(|node| {
+        let left = &free[node as usize];
+        (asked.need.admits)(&Look { continuum, left, ask, node }, asked.number)
+    });
+    met
+}
+
+/// What the instance asks of a node, one for each of [`asked`]; two with the same questions that are
+/// not about amounts are admitted to the same nodes.
+pub(crate) fn questions(ask: &Ask<'_>) -> Vec<Question> {
+    let question = |Asked { need, number }: Asked| (need.name, (need.asks)(ask, number));
+    asked(ask).into_iter().map(question).collect()
 }
 
 /// Every need that the node does not meet.

@@ -6,8 +6,9 @@
 //! its Link to the site or, when there is none, by an implied one without delay. A way with fewer
 //! implied joints is taken before a shorter one: what was measured counts more than what is assumed.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+mod explorer;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tombolo_model::condition::{self, READY};
@@ -16,6 +17,8 @@ use tombolo_model::{ConditionStatus, Link};
 
 use crate::continuum::{NodeRow, SiteRow};
 use crate::trouble::Trouble;
+
+pub(crate) use explorer::{Direction, Explorer};
 
 /// The delay of a way that nobody has measured: too long for any promise, and not endless.
 pub const UNMEASURED_US: u64 = 1_000_000;
@@ -73,29 +76,6 @@ pub struct Way {
     pub assumed: bool,
 }
 
-impl Way {
-    fn further(&self, link: u32, row: &LinkRow, direction: Direction) -> Way {
-        let mut links = Vec::with_capacity(self.links.len() + 1);
-        match direction {
-            Direction::From => {
-                links.extend_from_slice(&self.links);
-                links.push(link);
-            }
-            Direction::To => {
-                links.push(link);
-                links.extend_from_slice(&self.links);
-            }
-        }
-        Way {
-            latency_us: self.latency_us.saturating_add(row.latency_us),
-            jitter_us: self.jitter_us.saturating_add(row.jitter_us),
-            bandwidth_bps: narrower(self.bandwidth_bps, row.bandwidth_bps),
-            links: links.into(),
-            assumed: false,
-        }
-    }
-}
-
 /// What is known about the ways between one location and all others.
 pub type Ways = Vec<Option<Way>>;
 
@@ -114,17 +94,6 @@ impl WayBook {
     pub(crate) fn to(&mut self, network: &Network, zone: u32) -> Arc<Ways> {
         Arc::clone(self.to.entry(zone).or_insert_with(|| Arc::new(network.ways_to(zone))))
     }
-}
-
-/// Implied joints, delay, hops: compared in this order.
-type Length = (u32, u64, u32);
-/// The location before, and the link from there; nothing at the start.
-type Step = Option<(u32, Option<u32>)>;
-
-#[derive(Clone, Copy)]
-enum Direction {
-    From,
-    To,
 }
 
 impl Network {
@@ -230,67 +199,15 @@ impl Network {
         found.into_iter().map(|link| &self.links[link as usize])
     }
 
-    fn ways(&self, start: u32, direction: Direction) -> Ways {
-        let neighbours = match direction {
-            Direction::From => &self.out,
-            Direction::To => &self.back,
-        };
-        let mut best: Vec<Option<(Length, Step)>> = vec![None; self.zones.len()];
-        let mut queue: BinaryHeap<Reverse<(Length, u32)>> = BinaryHeap::new();
-        let mut order: Vec<u32> = Vec::new();
-        best[start as usize] = Some(((0, 0, 0), None));
-        queue.push(Reverse(((0, 0, 0), start)));
-        while let Some(Reverse((length, zone))) = queue.pop() {
-            if best[zone as usize].is_none_or(|(known, _)| known != length) {
-                continue;
-            }
-            order.push(zone);
-            for (next, link) in &neighbours[zone as usize] {
-                let (joints, delay) = match link {
-                    Some(link) => (0, self.links[*link as usize].latency_us),
-                    None => (1, 0),
-                };
-                let further = (length.0 + joints, length.1.saturating_add(delay), length.2 + 1);
-                let known = &mut best[*next as usize];
-                if known.is_none_or(|(known, _)| further < known) {
-                    *known = Some((further, Some((zone, *link))));
-                    queue.push(Reverse((further, *next)));
-                }
-            }
-        }
-        self.assemble(
-            start,
-            direction,
-            &order,
-            &best.iter().map(|b| b.and_then(|b| b.1)).collect::<Vec<_>>(),
-        )
+    /// Goes out from many locations, one after the other.
+    pub(crate) fn explorer(&self) -> Explorer<'_> {
+        Explorer::new(self, Direction::From)
     }
 
-    /// Turns predecessors into ways, nearest first, each as its predecessor's and one link more.
-    fn assemble(&self, start: u32, direction: Direction, order: &[u32], before: &[Step]) -> Ways {
-        let mut ways: Ways = vec![None; self.zones.len()];
-        for zone in order {
-            let mut way = match before[*zone as usize] {
-                None => Way::default(),
-                Some((previous, link)) => {
-                    let before = ways[previous as usize].as_ref();
-                    let before = before.expect("the order is that of the way");
-                    match link {
-                        Some(link) => before.further(link, &self.links[link as usize], direction),
-                        None => before.clone(),
-                    }
-                }
-            };
-            way.assumed = false;
-            ways[*zone as usize] = Some(way);
-        }
-        let known = self.zones[start as usize].measured;
-        for (index, way) in ways.iter_mut().enumerate() {
-            if way.is_none() && !(known && self.zones[index].measured) {
-                *way = Some(Way { latency_us: UNMEASURED_US, assumed: true, ..Way::default() });
-            }
-        }
-        ways
+    fn ways(&self, start: u32, direction: Direction) -> Ways {
+        let mut explorer = Explorer::new(self, direction);
+        explorer.explore(start);
+        (0u32..).take(self.zones.len()).map(|zone| explorer.way(zone)).collect()
     }
 }
 

@@ -9,6 +9,7 @@
 mod check;
 mod json;
 
+pub(crate) use check::LATENCY_US_MAX;
 pub use check::{Invalid, Violation};
 pub use json::ReadError;
 

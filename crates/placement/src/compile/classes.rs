@@ -1,44 +1,58 @@
 //! Classes of instances: all that share needs and wishes share one list of candidates. What tells
-//! two classes apart is spelt out in [`Classes::key`]; amounts do not, the search counts those.
+//! two classes apart is in [`Key`]; amounts do not, the search counts those. Several classes share
+//! what they have in common: which nodes meet a need, and how a wish values them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::Arc;
 
 use tombolo_model::App;
 use tombolo_model::component::Component;
-use tombolo_model::needs::Needs;
 
 use super::edges::{self, FixedEnd};
-use super::{Candidates, Compiled, Kind, Options, index, scope};
+use super::{Compiled, Kind, Options, index, scope};
 use crate::affinity;
-use crate::ask::{Ask, Reach, Slot};
-use crate::filter::{self, Look};
+use crate::ask::{Ask, Leads, Reach, Slot};
+use crate::filter::{self, Look, Question, Sieve};
 use crate::paths::WayBook;
-use crate::problem::{Candidate, Class, Scope};
+use crate::problem::{Class, Scope};
 use crate::score::{Mix, Wish};
 
 /// Which instance: App, component, replica.
 type Instance = (usize, usize, u32);
 
+/// A part of the nodes below this is scored one by one.
+const FEW: usize = 16;
+
 #[derive(Debug)]
-pub(super) struct Classes<'c> {
-    by_key: BTreeMap<String, u32>,
+pub(super) struct Classes<'c, 'a> {
+    by_key: BTreeMap<Key, u32>,
+    sieve: Sieve<'a>,
+    /// The value of every node, by [`wish_key`].
+    values: BTreeMap<String, Arc<[i32]>>,
     book: WayBook,
     /// The last ask, for the replicas that follow.
     last: Option<((usize, usize), Slot<'c>, usize, u32)>,
     pub crossing: edges::Crossing,
 }
 
-impl<'c> Classes<'c> {
-    pub(super) fn new(compiled: &Compiled<'c, '_>) -> Classes<'c> {
+impl<'c, 'a> Classes<'c, 'a> {
+    pub(super) fn new(compiled: &Compiled<'c, 'a>) -> Classes<'c, 'a> {
         let crossing = edges::Crossing::of(compiled.apps, &compiled.ids, &compiled.scoped);
-        Classes { by_key: BTreeMap::new(), book: WayBook::default(), last: None, crossing }
+        Classes {
+            by_key: BTreeMap::new(),
+            sieve: Sieve::default(),
+            values: BTreeMap::new(),
+            book: WayBook::default(),
+            last: None,
+            crossing,
+        }
     }
 
     /// The ask and the class of an instance, made if nobody had them before.
     pub(super) fn class_of(
         &mut self,
-        compiled: &mut Compiled<'c, '_>,
+        compiled: &mut Compiled<'c, 'a>,
         (app, component, replica): Instance,
         slot: Slot<'c>,
         options: &Options,
@@ -55,7 +69,7 @@ impl<'c> Classes<'c> {
 
     fn first_of(
         &mut self,
-        compiled: &mut Compiled<'c, '_>,
+        compiled: &mut Compiled<'c, 'a>,
         (app, component): (usize, usize),
         slot: Slot<'c>,
         options: &Options,
@@ -75,7 +89,7 @@ impl<'c> Classes<'c> {
     /// An instance may stay where new ones are not let in; it gets a class of its own then.
     fn staying(
         &mut self,
-        compiled: &mut Compiled<'c, '_>,
+        compiled: &mut Compiled<'c, 'a>,
         (app, component, replica): Instance,
         ask: usize,
         class: u32,
@@ -99,7 +113,7 @@ impl<'c> Classes<'c> {
 
     fn class(
         &mut self,
-        compiled: &mut Compiled<'c, '_>,
+        compiled: &mut Compiled<'c, 'a>,
         app: usize,
         ask: &Ask<'c>,
         mix: Mix,
@@ -112,23 +126,24 @@ impl<'c> Classes<'c> {
         }
         let mut wish = Wish::new(compiled.continuum, ask, mix, spec.energy_limit);
         self.add_places(compiled, ask.component, &mut wish);
-        let mut admitted = filter::admitted(compiled.continuum, &compiled.free, ask);
+        let mut admitted = self.sieve.admitted(compiled.continuum, &compiled.free, ask);
         if one_zone {
             keep_one_zone_a_site(compiled, &mut admitted);
         }
-        let ground = &compiled.ground;
-        let engines = compiled.continuum;
-        let candidates: Candidates = admitted
-            .iter()
-            .map(|node| Candidate {
-                node,
-                engine: engine_number(engines.node(node).engine),
-                value: wish.value(ground, node),
-            })
-            .collect();
+        let few = admitted.count() * FEW < compiled.continuum.nodes.len();
+        let values = match self.values.get(&key.wish) {
+            Some(values) => Some(Arc::clone(values)),
+            None if few => None,
+            None => {
+                let values: Arc<[i32]> = wish.values(&compiled.ground).into();
+                self.values.insert(key.wish.clone(), Arc::clone(&values));
+                Some(values)
+            }
+        };
         let class = index(compiled.problem.classes.len());
-        compiled.problem.classes.push(Class { candidates });
-        compiled.kinds.push(Kind { wish: Some(wish), admitted });
+        // The candidates follow when the nodes have their numbers.
+        compiled.problem.classes.push(Class::default());
+        compiled.kinds.push(Kind { wish: Some(wish), admitted, values });
         self.by_key.insert(key, class);
         class
     }
@@ -155,6 +170,10 @@ impl<'c> Classes<'c> {
         let continuum = compiled.continuum;
         let zone = continuum.node(end.node).zone;
         let component = &compiled.apps[end.app].spec.components[end.component];
+        let (place, ways) = match end.calls {
+            edges::Calls::Out => (Leads::To(zone), self.book.to(&continuum.network, zone)),
+            edges::Calls::In => (Leads::From(zone), self.book.from(&continuum.network, zone)),
+        };
         Some(Reach {
             to: format!(
                 "{} of {} on {}",
@@ -162,10 +181,8 @@ impl<'c> Classes<'c> {
                 compiled.ids[end.app],
                 continuum.node(end.node).name
             ),
-            ways: match end.calls {
-                edges::Calls::Out => self.book.to(&continuum.network, zone),
-                edges::Calls::In => self.book.from(&continuum.network, zone),
-            },
+            place,
+            ways,
             latency_us_max: end.bounds.latency_us_max,
             jitter_us_max: end.bounds.jitter_us_max,
             bandwidth_bps: end.bounds.bandwidth_bps,
@@ -195,23 +212,36 @@ fn keep_one_zone_a_site(compiled: &Compiled<'_, '_>, admitted: &mut crate::bits:
     });
 }
 
-fn key(ask: &Ask<'_>, mix: &Mix, energy_limit: Option<f64>, one_zone: bool) -> String {
-    let mut key = String::new();
-    let component = ask.component;
-    // Writing to a String cannot fail.
-    let _ = write!(key, "{:?}", ask.slot);
-    for engine in tombolo_model::Engine::ALL {
-        key.push(if ask.run_on(*engine).is_some() { '1' } else { '0' });
+/// What tells two classes apart.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    questions: Vec<Question>,
+    wish: String,
+    staying: Option<u32>,
+    one_zone: bool,
+}
+
+fn key(ask: &Ask<'_>, mix: &Mix, energy_limit: Option<f64>, one_zone: bool) -> Key {
+    let asked = filter::asked(ask).into_iter().zip(filter::questions(ask));
+    let questions = asked.filter(|(asked, _)| !asked.need.amount).map(|(_, question)| question);
+    Key {
+        questions: questions.collect(),
+        wish: wish_key(ask, mix, energy_limit),
+        staying: ask.staying,
+        one_zone,
     }
+}
+
+/// All that a [`Wish`] is made of.
+fn wish_key(ask: &Ask<'_>, mix: &Mix, energy_limit: Option<f64>) -> String {
+    let component = ask.component;
+    let mut key = String::new();
+    // Writing to a String cannot fail.
     for (criterion, weight) in mix.bits() {
         let _ = write!(key, ";{criterion}={weight:x}");
     }
-    if has_more_than_amounts(ask.needs) {
-        let needs = Needs { cpu: None, memory: None, storage: None, ..ask.needs.clone() };
-        let _ = write!(key, ";{needs:?}");
-    }
-    if !component.places.is_empty() {
-        let _ = write!(key, ";{:?}", component.places);
+    if let Some(level) = ask.needs.security {
+        let _ = write!(key, ";security {}", level.score());
     }
     if component.users.is_some()
         || component.data.is_some()
@@ -226,35 +256,5 @@ fn key(ask: &Ask<'_>, mix: &Mix, energy_limit: Option<f64>, one_zone: bool) -> S
     if let Some(limit) = energy_limit {
         let _ = write!(key, ";limit {limit} {}", ask.demand.cpu_millis);
     }
-    for reach in &ask.reaches {
-        let _ = write!(
-            key,
-            ";{} {:?} {:?} {}",
-            reach.to, reach.latency_us_max, reach.jitter_us_max, reach.bandwidth_bps
-        );
-    }
-    if let Some(node) = ask.staying {
-        let _ = write!(key, ";stays {node}");
-    }
-    if one_zone {
-        key.push_str(";one zone");
-    }
     key
-}
-
-fn has_more_than_amounts(needs: &Needs) -> bool {
-    !(needs.gpu_memory.is_none()
-        && needs.gpu.is_none()
-        && needs.arch.is_empty()
-        && needs.devices.is_empty()
-        && needs.labels.is_empty()
-        && needs.security.is_none()
-        && needs.compliance.is_none()
-        && needs.regions.is_empty()
-        && needs.sites.is_empty()
-        && needs.nodes.is_empty()
-        && needs.layers.is_empty()
-        && needs.engines.is_empty()
-        && needs.near.is_none()
-        && needs.tolerations.is_empty())
 }

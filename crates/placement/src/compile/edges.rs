@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 
 use tombolo_model::App;
 
-use super::{Compiled, EdgeOrigin, Kind, Options, Origin, Scoped, by_name, classes, index};
+use super::{Compiled, EdgeOrigin, Kind, Options, Origin, Scoped, by_name, index};
 use crate::affinity::{self, Bounds};
-use crate::bits::Bits;
-use crate::problem::{Candidate, Class, Edge, Group, Item, Scope};
+use crate::problem::{Class, Edge, Group, Item, Scope};
 use crate::score::Mix;
 
 type Instances = BTreeMap<(usize, usize), Vec<u32>>;
@@ -212,13 +211,8 @@ fn add_edges(
 fn add_anchor(compiled: &mut Compiled<'_, '_>, part: usize, end: FixedEnd) -> u32 {
     let item = index(compiled.problem.items.len());
     let class = index(compiled.problem.classes.len());
-    let row = compiled.continuum.node(end.node);
-    let engine = classes::engine_number(row.engine);
-    let candidate = Candidate { node: end.node, engine, value: 0 };
-    compiled.problem.classes.push(Class { candidates: vec![candidate] });
-    let mut admitted = Bits::none(compiled.continuum.nodes.len());
-    admitted.insert(end.node);
-    compiled.kinds.push(Kind { wish: None, admitted });
+    compiled.problem.classes.push(Class::default());
+    compiled.kinds.push(Kind::fixed(compiled.continuum, end.node));
     let name = &compiled.apps[end.app].spec.components[end.component].name;
     let of = &compiled.problem.parts[part].id;
     let id = format!("{}/{name}/{} for {of}", compiled.ids[end.app], end.replica);

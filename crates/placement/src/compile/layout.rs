@@ -1,14 +1,18 @@
 //! Nodes, zones, routes and links of the problem: only what some candidate can touch, under new
 //! numbers. Start reading at [`lay_out`].
 
+mod prune;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use tombolo_model::Engine;
 
-use super::{Compiled, EdgeOrigin, demand, index};
+use super::{Compiled, EdgeOrigin, classes, demand, index};
 use crate::affinity::{self, Bounds};
+use crate::bits::Bits;
+use crate::continuum::Continuum;
 use crate::paths::WayBook;
-use crate::problem::{Link, Node, Route, Scope};
+use crate::problem::{Candidate, Link, Node, Route, Scope};
 use crate::score;
 
 /// Routes are kept for every pair of zones; more would take more than 100 MB.
@@ -18,8 +22,12 @@ const ZONES_SHOWN_MAX: usize = 256;
 
 pub(super) fn lay_out(compiled: &mut Compiled<'_, '_>) {
     let mut plan = ZonePlan::of(compiled);
-    plan.prune(compiled);
+    if plan.wired.len() > ZONES_MAX {
+        prune::keep_best_zones(compiled, &plan.wired, ZONES_MAX);
+        plan = ZonePlan::of(compiled);
+    }
     place_nodes(compiled, &plan);
+    fill_classes(compiled);
     let problem = &mut compiled.problem;
     problem.engines = Engine::ALL.iter().map(|engine| engine.as_str().to_owned()).collect();
     let zones = plan.names.len();
@@ -49,37 +57,29 @@ impl ZonePlan {
     fn of(compiled: &Compiled<'_, '_>) -> ZonePlan {
         let problem = &compiled.problem;
         let network = &compiled.continuum.network;
-        let mut talking = vec![false; problem.classes.len()];
-        for end in problem.edges.iter().flat_map(|edge| [edge.a, edge.b]) {
-            talking[problem.items[end as usize].class as usize] = true;
-        }
-        let mut used: BTreeSet<u32> = BTreeSet::new();
-        let mut wired: BTreeSet<u32> = BTreeSet::new();
-        let mut seen = vec![(false, false); network.zones.len()];
+        let talking = talking(compiled);
+        let nodes = compiled.continuum.nodes.len();
+        let (mut any, mut with_traffic) = (Bits::none(nodes), Bits::none(nodes));
         for (kind, talks) in compiled.kinds.iter().zip(&talking) {
-            for node in kind.admitted.iter() {
-                let zone = compiled.continuum.node(node).zone;
-                let marks = &mut seen[zone as usize];
-                *marks = (true, marks.1 || *talks);
+            any.or(&kind.admitted);
+            if *talks {
+                with_traffic.or(&kind.admitted);
             }
         }
         // Whoever waits for its turn to move stays where no new one may go.
         for (item, node) in compiled.currents() {
-            let marks = &mut seen[compiled.continuum.node(node).zone as usize];
-            let talks = talking[problem.items[item as usize].class as usize];
-            *marks = (true, marks.1 || talks);
-        }
-        for (zone, (is_used, is_wired)) in (0u32..).zip(seen) {
-            // Without traffic the site is all that matters of a location.
-            let zone =
-                if problem.edges.is_empty() { network.zones[zone as usize].site } else { zone };
-            if is_used {
-                used.insert(zone);
-            }
-            if is_wired {
-                wired.insert(zone);
+            any.insert(node);
+            if talking[problem.items[item as usize].class as usize] {
+                with_traffic.insert(node);
             }
         }
+        // Without traffic the site is all that matters of a location.
+        let zone = |node: u32| match problem.edges.is_empty() {
+            true => compiled.continuum.node(node).site,
+            false => compiled.continuum.node(node).zone,
+        };
+        let used: BTreeSet<u32> = seen(network.zones.len(), any.iter().map(zone));
+        let wired: BTreeSet<u32> = seen(network.zones.len(), with_traffic.iter().map(zone));
         let grouped =
             problem.apart.iter().chain(&problem.together).any(|group| group.scope == Scope::Zone);
         let max = if problem.edges.is_empty() { ZONES_SHOWN_MAX } else { ZONES_MAX };
@@ -104,112 +104,143 @@ impl ZonePlan {
         plan
     }
 
-    /// Too many locations with traffic: the best of them must do.
-    fn prune(&mut self, compiled: &mut Compiled<'_, '_>) {
-        if self.wired.len() <= ZONES_MAX {
-            return;
-        }
-        let continuum = compiled.continuum;
-        let mut best: BTreeMap<u32, i32> = BTreeMap::new();
-        for candidate in compiled.problem.classes.iter().flat_map(|class| &class.candidates) {
-            let value = best.entry(continuum.node(candidate.node).zone).or_insert(i32::MIN);
-            *value = (*value).max(candidate.value);
-        }
-        let mut ranked = self.wired.clone();
-        // Places with a single candidate are anchors; they have the value 0 and must stay.
-        let anchored: BTreeSet<u32> = compiled
-            .problem
-            .classes
-            .iter()
-            .filter(|class| class.candidates.len() == 1)
-            .map(|class| continuum.node(class.candidates[0].node).zone)
-            .collect();
-        ranked.sort_by_key(|zone| {
-            (!anchored.contains(zone), std::cmp::Reverse(best.get(zone).copied()), *zone)
-        });
-        ranked.truncate(ZONES_MAX);
-        let kept: BTreeSet<u32> = ranked.into_iter().collect();
-        let talking: BTreeSet<u32> = compiled
-            .problem
-            .edges
-            .iter()
-            .flat_map(|edge| [edge.a, edge.b])
-            .map(|item| compiled.problem.items[item as usize].class)
-            .collect();
-        for class in talking {
-            let candidates = &mut compiled.problem.classes[class as usize].candidates;
-            candidates.retain(|candidate| kept.contains(&continuum.node(candidate.node).zone));
-            compiled.kinds[class as usize]
-                .admitted
-                .retain(|node| kept.contains(&continuum.node(node).zone));
-        }
-        compiled.notes.push(format!(
-            "{} locations could hold components that talk to each other; the {ZONES_MAX} best were considered",
-            self.wired.len()
-        ));
-        *self = ZonePlan::of(compiled);
-    }
-
     fn zone_of(&self, location: u32, site: u32) -> u32 {
         let number = self.number[location as usize].or(self.number[site as usize]);
         number.or(self.elsewhere).unwrap_or(0)
     }
 }
 
+/// By class: whether its items talk to others.
+fn talking(compiled: &Compiled<'_, '_>) -> Vec<bool> {
+    let problem = &compiled.problem;
+    let mut talking = vec![false; problem.classes.len()];
+    for end in problem.edges.iter().flat_map(|edge| [edge.a, edge.b]) {
+        talking[problem.items[end as usize].class as usize] = true;
+    }
+    talking
+}
+
+fn seen(zones: usize, of: impl Iterator<Item = u32>) -> BTreeSet<u32> {
+    let mut marks = Bits::none(zones);
+    of.for_each(|zone| marks.insert(zone));
+    marks.iter().collect()
+}
+
+/// Takes over every node that some item may use, in the order of their ids, which is what everyone
+/// who reads the problem would sort them by.
 fn place_nodes(compiled: &mut Compiled<'_, '_>, plan: &ZonePlan) {
     let continuum = compiled.continuum;
-    let mut used = crate::bits::Bits::none(continuum.nodes.len());
-    for node in compiled.kinds.iter().flat_map(|kind| kind.admitted.iter()) {
-        used.insert(node);
-    }
+    let mut used = Bits::none(continuum.nodes.len());
+    compiled.kinds.iter().for_each(|kind| used.or(&kind.admitted));
     for (_, node) in compiled.currents() {
         used.insert(node);
     }
+    let count = used.count();
     compiled.at = vec![None; continuum.nodes.len()];
-    for node in used.iter() {
+    compiled.nodes = Vec::with_capacity(count);
+    compiled.problem.nodes.reserve(count);
+    for node in by_id(continuum, &used) {
         let row = continuum.node(node);
         let site = continuum.site_of(node);
         compiled.at[node as usize] = Some(index(compiled.nodes.len()));
         compiled.nodes.push(node);
         compiled.problem.nodes.push(Node {
-            id: format!("{}/{}", site.name, row.name),
+            id: [site.name, "/", row.name].concat(),
             zone: plan.zone_of(row.zone, site.zone),
             capacity: demand(&compiled.free[node as usize], &compiled.problem.resources),
         });
     }
-    let at = &compiled.at;
-    for candidate in compiled.problem.classes.iter_mut().flat_map(|class| &mut class.candidates) {
-        candidate.node = at[candidate.node as usize].unwrap_or(0);
+}
+
+/// The nodes by `site/name`. Sites and nodes are sorted by name already; all that is left is to
+/// deal the nodes out to the sites.
+fn by_id(continuum: &Continuum<'_>, nodes: &Bits) -> Vec<u32> {
+    let mut sites: Vec<(String, usize)> = continuum
+        .sites
+        .iter()
+        .enumerate()
+        .map(|(s, site)| (format!("{}/", site.name), s))
+        .collect();
+    sites.sort_unstable();
+    let mut next = vec![0; continuum.sites.len()];
+    for node in nodes.iter() {
+        next[continuum.node(node).site as usize] += 1;
+    }
+    let mut start = 0;
+    for (_, site) in sites {
+        let count = std::mem::replace(&mut next[site], start);
+        start += count;
+    }
+    let mut order = vec![0; start];
+    for node in nodes.iter() {
+        let at = &mut next[continuum.node(node).site as usize];
+        order[*at] = node;
+        *at += 1;
+    }
+    order
+}
+
+/// Gives every class its candidates, by the numbers that the nodes have in the problem.
+fn fill_classes(compiled: &mut Compiled<'_, '_>) {
+    let engines: Vec<u8> = compiled
+        .nodes
+        .iter()
+        .map(|node| classes::engine_number(compiled.continuum.node(*node).engine))
+        .collect();
+    let rows = || (0u32..).zip(&compiled.nodes).zip(&engines);
+    for (class, kind) in compiled.problem.classes.iter_mut().zip(&compiled.kinds) {
+        let count = kind.admitted.count();
+        class.candidates.reserve_exact(count);
+        let candidate =
+            |number: u32, engine: u8, value: i32| Candidate { node: number, engine, value };
+        match &kind.values {
+            Some(values) => {
+                let admitted = rows().filter(|((_, node), _)| kind.admitted.contains(**node));
+                class.candidates.extend(admitted.map(|((number, node), engine)| {
+                    candidate(number, *engine, values[*node as usize])
+                }));
+            }
+            // Few of many.
+            None => {
+                let numbered = |node: u32| compiled.at[node as usize].map(|number| (number, node));
+                class.candidates.extend(kind.admitted.iter().filter_map(numbered).map(
+                    |(number, node)| {
+                        let value = kind.value(&compiled.ground, node);
+                        candidate(number, engines[number as usize], value)
+                    },
+                ));
+                class.candidates.sort_unstable_by_key(|candidate| candidate.node);
+            }
+        }
     }
 }
 
 /// Fills routes, links and costs between the wired locations. There may be a million ways: each is
-/// computed, taken over and forgotten.
+/// taken over as soon as it is found.
 fn route(compiled: &mut Compiled<'_, '_>, wired: &[u32], number: &[Option<u32>]) {
     let network = &compiled.continuum.network;
     let jitters = jitter_bounds(compiled);
     let mut shaky: BTreeMap<u64, u64> = BTreeMap::new();
     let mut crossed = vec![false; network.links.len()];
-    for from in wired {
-        let mut ways = network.ways_from(*from);
-        for to in wired {
-            let (Some(a), Some(b)) = (number[*from as usize], number[*to as usize]) else {
-                continue;
-            };
-            let Some(way) = ways[*to as usize].take() else { continue };
-            let mut energy = 0.0;
+    let mut ways = network.explorer();
+    let numbered: Vec<(u32, u32)> =
+        wired.iter().filter_map(|zone| Some((*zone, number[*zone as usize]?))).collect();
+    for (from, a) in &numbered {
+        ways.explore(*from);
+        for (to, b) in &numbered {
+            let Some(way) = ways.way(*to) else { continue };
             for link in &way.links {
                 crossed[*link as usize] = true;
-                energy += network.links[*link as usize].energy.unwrap_or(0.0);
             }
             for max in jitters.iter().filter(|max| way.jitter_us > **max) {
                 let least = shaky.entry(*max).or_insert(u64::MAX);
                 *least = (*least).min(way.latency_us);
             }
+            let energy = way.links.iter().filter_map(|link| network.links[*link as usize].energy);
             let problem = &mut compiled.problem;
-            problem.zone_cost[a as usize][b as usize] =
-                score::traffic_cost(&way, energy, from == to);
-            problem.routes[a as usize][b as usize] =
+            problem.zone_cost[*a as usize][*b as usize] =
+                score::traffic_cost(way.latency_us, energy.sum(), from == to);
+            problem.routes[*a as usize][*b as usize] =
                 Some(Route { latency_us: way.latency_us, links: way.links });
         }
     }
@@ -332,3 +363,6 @@ fn reserved(compiled: &Compiled<'_, '_>) -> BTreeMap<u32, u64> {
     }
     reserved
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use tombolo_model::component::Component;
 
 use super::{Options, Scope};
 use crate::affinity::Bounds;
-use crate::ask::{self, Ask, Reach, Slot};
+use crate::ask::{self, Ask, Leads, Reach, Slot};
 use crate::continuum::{Amounts, Continuum};
 use crate::filter::{self, Look};
 use crate::paths::WayBook;
@@ -98,32 +98,30 @@ fn crowded(
     apps: &[App],
     ids: &[String],
     roster: &Roster<'_>,
-) -> Vec<bool> {
+) -> BTreeSet<u32> {
     let by_id: BTreeMap<&str, &App> = ids.iter().map(String::as_str).zip(apps).collect();
-    let mut used: Vec<Amounts<'_>> = vec![Amounts::default(); continuum.nodes.len()];
+    let mut used: BTreeMap<u32, Amounts<'_>> = BTreeMap::new();
     for running in roster.iter().filter(|running| running.hold == Hold::Held) {
         if let Some(node) = continuum.node_index(&running.node) {
-            used[node as usize].add(&amounts(running, by_id.get(running.app.as_str()).copied()));
+            let amounts = amounts(running, by_id.get(running.app.as_str()).copied());
+            used.entry(node).or_default().add(&amounts);
         }
     }
-    continuum
-        .nodes
-        .iter()
-        .zip(&used)
-        .map(|(node, used)| {
-            used.cpu_millis > node.total.cpu_millis
-                || used.memory_bytes > node.total.memory_bytes
-                || used.storage_bytes > node.total.storage_bytes
-                || used.gpu > node.total.gpu
-        })
-        .collect()
+    used.retain(|node, used| {
+        let total = &continuum.node(*node).total;
+        used.cpu_millis > total.cpu_millis
+            || used.memory_bytes > total.memory_bytes
+            || used.storage_bytes > total.storage_bytes
+            || used.gpu > total.gpu
+    });
+    used.into_keys().collect()
 }
 
 /// Looks at one App after the other.
 struct Looker<'l, 'a> {
     continuum: &'l Continuum<'a>,
     roster: &'l Roster<'l>,
-    crowded: &'l [bool],
+    crowded: &'l BTreeSet<u32>,
     options: &'l Options,
     book: WayBook,
 }
@@ -145,7 +143,7 @@ impl Looker<'_, '_> {
         else {
             return true;
         };
-        if self.crowded[node as usize] {
+        if self.crowded.contains(&node) {
             return true;
         }
         let struck = self.options.strikes.iter().any(|strike| {
@@ -209,6 +207,7 @@ pub(super) fn users(
     let known = users.sites.iter().filter_map(|site| Some((site, continuum.site_index(site)?)));
     let reach = |(site, index): (&String, u32)| Reach {
         to: format!("its users at {site}"),
+        place: Leads::To(continuum.sites[index as usize].zone),
         ways: book.to(&continuum.network, continuum.sites[index as usize].zone),
         latency_us_max: users.latency.map(|latency| latency.micros()),
         jitter_us_max: None,

@@ -107,6 +107,9 @@ impl<'a> Amounts<'a> {
         if self.gpu == 0 {
             self.gpu = found.gpus.len() as u64;
         }
+        if found.devices.is_empty() {
+            return;
+        }
         let mut seen: BTreeMap<&'a str, u64> = BTreeMap::new();
         for device in &found.devices {
             match device.status {

@@ -3,7 +3,7 @@
 use tombolo_model::site::Layer;
 
 use super::Look;
-use crate::continuum::NodeRow;
+use crate::continuum::{Continuum, NodeRow};
 
 impl<'l, 'a> Look<'l, 'a> {
     pub(crate) fn row(&self) -> &'l NodeRow<'a> {
@@ -22,14 +22,8 @@ impl<'l, 'a> Look<'l, 'a> {
         self.continuum.site_of(self.node).object.spec.layer
     }
 
-    /// Labels of the node; the name of its site goes by the label that says so, given or not.
     pub(super) fn label(&self, key: &str) -> Option<&'a str> {
-        let labels = self.row().object.metadata.labels.as_ref();
-        match labels.and_then(|labels| labels.get(key)) {
-            Some(value) => Some(value),
-            None if key == tombolo_model::keys::LABEL_SITE => Some(self.site()),
-            None => None,
-        }
+        label(self.continuum, self.node, key)
     }
 
     pub(super) fn regions(&self) -> impl Iterator<Item = &'a str> {
@@ -54,5 +48,15 @@ impl<'l, 'a> Look<'l, 'a> {
             + from.cos() * to.cos() * (across / 2.0).sin().powi(2);
         let distance = 2.0 * EARTH_RADIUS_KM * half.clamp(0.0, 1.0).sqrt().asin();
         distance.is_finite().then_some(distance)
+    }
+}
+
+/// Labels of the node; the name of its site goes by the label that says so, given or not.
+pub(super) fn label<'a>(continuum: &Continuum<'a>, node: u32, key: &str) -> Option<&'a str> {
+    let labels = continuum.node(node).object.metadata.labels.as_ref();
+    match labels.and_then(|labels| labels.get(key)) {
+        Some(value) => Some(value),
+        None if key == tombolo_model::keys::LABEL_SITE => Some(continuum.site_of(node).name),
+        None => None,
     }
 }

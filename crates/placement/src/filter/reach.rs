@@ -10,6 +10,11 @@ pub(super) fn admits(look: &Look<'_, '_>, number: usize) -> bool {
     way(look, reach).is_some_and(|way| reach.holds(way))
 }
 
+pub(super) fn asks(reach: &Reach) -> String {
+    let Reach { to: _, place, ways: _, latency_us_max, jitter_us_max, bandwidth_bps } = reach;
+    format!("{place:?} {latency_us_max:?} {jitter_us_max:?} {bandwidth_bps}")
+}
+
 pub(super) fn wants(reach: &Reach) -> String {
     let mut bounds = Vec::new();
     if let Some(max) = reach.latency_us_max {

@@ -6,12 +6,16 @@ use super::{Look, Mend, Need};
 use crate::ask::{Ask, Slot};
 use crate::words;
 
+/// Its nodes are found by an index; see [`super::Labels`].
+pub(super) const LABELS: &str = "labels";
+
 pub(crate) const NEEDS: &[Need] = &[
     Need {
         name: "ready",
         amount: false,
         granted: true,
         count: |_| 1,
+        asks: |_, _| String::new(),
         admits: |look, _| look.row().not_ready.is_none() || look.stays(),
         wants: |_, _| "a node that is ready".into(),
         has: |look, _| format!("is not: {}", look.row().not_ready.unwrap_or("nothing heard of it")),
@@ -22,6 +26,7 @@ pub(crate) const NEEDS: &[Need] = &[
         amount: false,
         granted: true,
         count: |_| 1,
+        asks: |_, _| String::new(),
         admits: |look, _| !look.row().cordoned || look.stays(),
         wants: |_, _| "a node that takes new work".into(),
         has: |_, _| "is cordoned".into(),
@@ -32,6 +37,7 @@ pub(crate) const NEEDS: &[Need] = &[
         amount: false,
         granted: true,
         count: |_| 1,
+        asks: |ask, _| format!("{:?}", ask.needs.tolerations),
         admits: |look, _| !look.row().tainted || keeping_away(look).is_none(),
         wants: |_, _| "a node without taints that it does not tolerate".into(),
         has: |look, _| match keeping_away(look) {
@@ -48,6 +54,7 @@ pub(crate) const NEEDS: &[Need] = &[
         amount: false,
         granted: true,
         count: |_| 1,
+        asks: |ask, _| engines(ask),
         admits: |look, _| look.ask.run_on(look.row().engine).is_some(),
         wants: |ask, _| format!("an engine that can run it ({})", engines(ask)),
         has: |look, _| format!("its site runs {}", look.row().engine),
@@ -58,6 +65,7 @@ pub(crate) const NEEDS: &[Need] = &[
         amount: false,
         granted: false,
         count: |ask| usize::from(!ask.needs.arch.is_empty()),
+        asks: |ask, _| format!("{:?}", ask.needs.arch),
         admits: |look, _| look.row().arch.is_some_and(|arch| look.ask.needs.arch.contains(&arch)),
         wants: |ask, _| format!("architecture {}", words::any_of(&ask.needs.arch)),
         has: |look, _| match look.row().arch {
@@ -74,6 +82,7 @@ pub(crate) const NEEDS: &[Need] = &[
         amount: true,
         granted: false,
         count: |ask| usize::from(ask.demand.cpu_millis > 0),
+        asks: |ask, _| ask.demand.cpu_millis.to_string(),
         admits: |look, _| look.left.cpu_millis >= look.ask.demand.cpu_millis,
         wants: |ask, _| format!("{} cpu", words::cpu(ask.demand.cpu_millis)),
         has: |look, _| format!("has {}", words::cpu(look.left.cpu_millis)),
@@ -87,6 +96,7 @@ pub(crate) const NEEDS: &[Need] = &[
         amount: true,
         granted: false,
         count: |ask| usize::from(ask.demand.memory_bytes > 0),
+        asks: |ask, _| ask.demand.memory_bytes.to_string(),
         admits: |look, _| look.left.memory_bytes >= look.ask.demand.memory_bytes,
         wants: |ask, _| format!("{} memory", words::bytes(ask.demand.memory_bytes)),
         has: |look, _| format!("has {}", words::bytes(look.left.memory_bytes)),
@@ -100,6 +110,7 @@ pub(crate) const NEEDS: &[Need] = &[
         amount: true,
         granted: false,
         count: |ask| usize::from(ask.demand.storage_bytes > 0),
+        asks: |ask, _| ask.demand.storage_bytes.to_string(),
         admits: |look, _| look.left.storage_bytes >= look.ask.demand.storage_bytes,
         wants: |ask, _| format!("{} storage", words::bytes(ask.demand.storage_bytes)),
         has: |look, _| format!("has {}", words::bytes(look.left.storage_bytes)),
@@ -113,6 +124,7 @@ pub(crate) const NEEDS: &[Need] = &[
         amount: true,
         granted: false,
         count: |ask| usize::from(ask.demand.gpu > 0),
+        asks: |ask, _| ask.demand.gpu.to_string(),
         admits: |look, _| look.left.gpu >= look.ask.demand.gpu,
         wants: |ask, _| format!("{} gpu", ask.demand.gpu),
         has: |look, _| format!("has {}", look.left.gpu),
@@ -126,6 +138,7 @@ pub(crate) const NEEDS: &[Need] = &[
         amount: false,
         granted: false,
         count: |ask| usize::from(ask.needs.gpu_memory.is_some()),
+        asks: |ask, _| format!("{:?} {}", ask.needs.gpu_memory, ask.demand.gpu),
         admits: |look, _| large_gpus(look) >= look.ask.demand.gpu,
         wants: |ask, _| {
             let memory = ask.needs.gpu_memory.map_or(0, |memory| memory.get());
@@ -139,6 +152,7 @@ pub(crate) const NEEDS: &[Need] = &[
         amount: false,
         granted: false,
         count: |ask| ask.needs.devices.len(),
+        asks: |ask, k| ask.needs.devices[k].clone(),
         admits: |look, k| look.left.device(&look.ask.needs.devices[k]) > 0,
         wants: |ask, k| format!("device {}", ask.needs.devices[k]),
         has: |look, k| match look.row().total.device(&look.ask.needs.devices[k]) {
@@ -148,10 +162,11 @@ pub(crate) const NEEDS: &[Need] = &[
         mend: |look, k| mend(2.0, format!("without device {}", look.ask.needs.devices[k])),
     },
     Need {
-        name: "labels",
+        name: LABELS,
         amount: false,
         granted: false,
         count: |ask| ask.needs.labels.len() + usize::from(matches!(ask.slot, Slot::Label(..))),
+        asks: |ask, k| format!("{:?}", label(ask, k)),
         admits: |look, k| {
             let (key, value) = label(look.ask, k);
             look.label(key) == Some(value)
@@ -174,6 +189,7 @@ pub(crate) const NEEDS: &[Need] = &[
         amount: false,
         granted: false,
         count: |ask| usize::from(ask.needs.security.is_some_and(|level| level.score() > 0)),
+        asks: |ask, _| format!("{:?}", ask.needs.security),
         admits: |look, _| look.row().security >= look.ask.needs.security.map(|l| l.score()),
         wants: |ask, _| format!("security {}", ask.needs.security.map_or(0, |l| l.score())),
         has: |look, _| score_words(look.row().security),
@@ -187,6 +203,7 @@ pub(crate) const NEEDS: &[Need] = &[
         amount: false,
         granted: false,
         count: |ask| usize::from(ask.needs.compliance.is_some_and(|level| level.score() > 0)),
+        asks: |ask, _| format!("{:?}", ask.needs.compliance),
         admits: |look, _| look.row().compliance >= look.ask.needs.compliance.map(|l| l.score()),
         wants: |ask, _| format!("compliance {}", ask.needs.compliance.map_or(0, |l| l.score())),
         has: |look, _| score_words(look.row().compliance),
@@ -200,6 +217,7 @@ pub(crate) const NEEDS: &[Need] = &[
         amount: false,
         granted: false,
         count: |ask| usize::from(!ask.needs.regions.is_empty()),
+        asks: |ask, _| format!("{:?}", ask.needs.regions),
         admits: |look, _| {
             let wanted = &look.ask.needs.regions;
             look.regions().any(|region| wanted.iter().any(|wish| same(wish, region)))
@@ -220,6 +238,7 @@ pub(crate) const NEEDS: &[Need] = &[
         amount: false,
         granted: false,
         count: |ask| usize::from(!ask.needs.sites.is_empty()),
+        asks: |ask, _| format!("{:?}", ask.needs.sites),
         admits: |look, _| look.ask.needs.sites.iter().any(|site| site == look.site()),
         wants: |ask, _| format!("site {}", words::any_of(&ask.needs.sites)),
         has: |look, _| format!("is at {}", look.site()),
@@ -230,6 +249,7 @@ pub(crate) const NEEDS: &[Need] = &[
         amount: false,
         granted: false,
         count: |ask| usize::from(!ask.needs.nodes.is_empty()),
+        asks: |ask, _| format!("{:?}", ask.needs.nodes),
         admits: |look, _| look.ask.needs.nodes.iter().any(|node| node == look.row().name),
         wants: |ask, _| format!("node {}", words::any_of(&ask.needs.nodes)),
         has: |look, _| format!("is {}", look.row().name),
@@ -240,6 +260,7 @@ pub(crate) const NEEDS: &[Need] = &[
         amount: false,
         granted: false,
         count: |ask| usize::from(!ask.needs.layers.is_empty()),
+        asks: |ask, _| format!("{:?}", ask.needs.layers),
         admits: |look, _| look.layer().is_some_and(|layer| look.ask.needs.layers.contains(&layer)),
         wants: |ask, _| format!("layer {}", words::any_of(&ask.needs.layers)),
         has: |look, _| match look.layer() {
@@ -256,6 +277,7 @@ pub(crate) const NEEDS: &[Need] = &[
         amount: false,
         granted: false,
         count: |ask| usize::from(ask.needs.near.is_some()),
+        asks: |ask, _| format!("{:?}", ask.needs.near),
         admits: |look, _| {
             let max = look.ask.needs.near.as_ref().map_or(f64::MAX, |near| near.distance_km_max);
             look.distance_km().is_some_and(|distance| distance <= max)
@@ -290,6 +312,7 @@ pub(crate) const NEEDS: &[Need] = &[
             );
             kept_from + usize::from(matches!(ask.slot, Slot::Place(..) | Slot::AnyPlace))
         },
+        asks: |ask, k| format!("{k} {:?} {:?}", ask.slot, ask.component.places),
         admits: |look, k| match (look.ask.slot, k) {
             (Slot::Place(by, value), 0) => look.place(by).is_some_and(|place| same(place, value)),
             (Slot::AnyPlace, 0) => look.in_any_place(PlaceOperator::In),
@@ -314,6 +337,7 @@ pub(crate) const NEEDS: &[Need] = &[
         amount: false,
         granted: false,
         count: |ask| ask.reaches.len(),
+        asks: |ask, k| super::reach::asks(&ask.reaches[k]),
         admits: |look, k| super::reach::admits(look, k),
         wants: |ask, k| super::reach::wants(&ask.reaches[k]),
         has: |look, k| super::reach::has(look, k),
@@ -374,7 +398,7 @@ fn engines(ask: &Ask<'_>) -> String {
     words::any_of(&able)
 }
 
-fn label<'a>(ask: &Ask<'a>, number: usize) -> (&'a str, &'a str) {
+pub(super) fn label<'a>(ask: &Ask<'a>, number: usize) -> (&'a str, &'a str) {
     match (ask.needs.labels.iter().nth(number), ask.slot) {
         (Some((key, value)), _) => (key, value),
         (None, Slot::Label(key, value)) => (key, value),
@@ -391,7 +415,8 @@ fn large_gpus(look: &Look<'_, '_>) -> u64 {
 
 /// Names of places are compared as people read them.
 pub(super) fn same(a: &str, b: &str) -> bool {
-    a.eq_ignore_ascii_case(b) || a.to_lowercase() == b.to_lowercase()
+    a.eq_ignore_ascii_case(b)
+        || !(a.is_ascii() && b.is_ascii()) && a.to_lowercase() == b.to_lowercase()
 }
 
 impl Look<'_, '_> {

@@ -208,3 +208,47 @@ fn places_count_instances_by_value() {
     assert_eq!(of(1), [de, Slot::AnyPlace, Slot::AnyPlace]);
     assert_eq!(of(2), [Slot::Label("room", "1"), Slot::Label("room", "2")]);
 }
+
+#[test]
+fn the_sieve_admits_whom_no_need_rejects() {
+    let text = "
+        site s docker country=DE lat=52.5 lon=13.4\nsite t host country=GR layer=far-edge
+        node a s cpu=4 arch=arm64 tier=gold device=camera security=70
+        node b s cpu=4 arch=amd64 tier=gold taint=gpu:NoSchedule cordoned
+        node c t cpu=4 arch=arm64 tier=silver silent security=20
+        node d t cpu=4 tier=gold taint=old:NoExecute compliance=90
+    ";
+    let world = world(text);
+    let (continuum, _) = Continuum::of(&world.sites, &world.nodes, &[], &world.loads);
+    let free: Vec<Amounts<'_>> = continuum.nodes.iter().map(|row| row.total.clone()).collect();
+    let mut sieve = Sieve::default();
+    let app = web(json!([
+        {"name": "p"},
+        {"name": "q", "needs": {"labels": {"tier": "gold"}}},
+        {"name": "r", "needs": {"labels": {"tier": "silver"}}},
+        {"name": "s", "needs": {"labels": {"tombolo.dev/site": "s"}, "arch": ["arm64"]}},
+        {"name": "t", "needs": {"tolerations": [{"key": "gpu"}, {"key": "old"}]}},
+        {"name": "u", "needs": {"tolerations": [{"key": "old"}], "security": "low"}},
+        {"name": "v", "needs": {"security": "high", "devices": ["camera"]}},
+        {"name": "w", "needs": {"regions": ["gr"], "compliance": 50, "layers": ["far-edge"]}},
+        {"name": "x", "onEach": {"label": "tier", "values": ["gold", "silver"]}},
+        {"name": "y", "run": [{"process": {"command": ["/bin/y"]}}], "needs": {"nodes": ["c", "d"]}},
+    ]));
+    let mut admitted = 0;
+    for component in &app.spec.components {
+        for slot in slots(component) {
+            for staying in [None, Some(0), Some(1), Some(2), Some(3)] {
+                let ask = Ask { staying, ..Ask::new(component, slot) };
+                let found = sieve.admitted(&continuum, &free, &ask);
+                for node in 0..4 {
+                    let left = &free[node as usize];
+                    let look = Look { continuum: &continuum, left, ask: &ask, node };
+                    let failing = failing(&look).iter().any(|asked| !asked.need.amount);
+                    assert_eq!(found.contains(node), !failing, "{} on {node}", component.name);
+                    admitted += usize::from(!failing);
+                }
+            }
+        }
+    }
+    assert!(admitted > 40, "{admitted}");
+}

@@ -1,6 +1,5 @@
 //! Runs the search, keeps to the disruption budgets, and makes sure that nothing got worse.
 
-use crate::bits::Bits;
 use crate::compile::{Compiled, Kind, Origin, index};
 use crate::problem::{Candidate, Choice, Class, Invalid};
 use crate::reschedule;
@@ -24,7 +23,7 @@ pub(super) fn solve(
     limits: &Limits<'_>,
 ) -> Result<Solved, Invalid> {
     let first = select(&compiled.problem, limits)?;
-    let first = not_worse(compiled, first);
+    let first = not_worse(compiled, honest(compiled, first));
     let waiting = reschedule::over_budget(compiled, &first.chosen);
     if waiting.is_empty() {
         return Ok(solved(first, Vec::new()));
@@ -34,7 +33,7 @@ pub(super) fn solve(
     for item in &waiting {
         pin(compiled, *item);
     }
-    let second = select(&compiled.problem, limits)?;
+    let second = honest(compiled, select(&compiled.problem, limits)?);
     let placed =
         |selection: &Selection| selection.parts.iter().filter(|p| **p == Outcome::Placed).count();
     if placed(&second) >= placed(&first) {
@@ -60,6 +59,22 @@ fn solved(selection: Selection, waiting: Vec<u32>) -> Solved {
         work: selection.work,
         waiting,
     }
+}
+
+/// Where places were left out before the search, what it has proven is not proven of all.
+fn honest(compiled: &Compiled<'_, '_>, found: Selection) -> Selection {
+    let Some(ceiling) = compiled.ceiling else { return found };
+    let gains = compiled.problem.items.iter().map(|item| {
+        let adjust = item.adjust.iter().map(|(_, delta)| i64::from(*delta)).max();
+        adjust.unwrap_or(0).max(0)
+    });
+    let bound = found.bound.max(ceiling + gains.sum::<i64>());
+    let unsure = |part: Outcome| match part {
+        Outcome::Placed => Outcome::Placed,
+        Outcome::Infeasible | Outcome::NotFound => Outcome::NotFound,
+    };
+    let parts = found.parts.into_iter().map(unsure).collect();
+    Selection { bound, parts, optimal: false, ..found }
 }
 
 /// If all that is wanted runs already, and the search found nothing better, all stays.
@@ -100,9 +115,7 @@ fn pin(compiled: &mut Compiled<'_, '_>, item: u32) {
     let own = value.map_or(0, |value| value - adjust);
     let value = i32::try_from(own).unwrap_or(0);
     compiled.problem.classes.push(Class { candidates: vec![Candidate { node, engine, value }] });
-    let mut admitted = Bits::none(compiled.continuum.nodes.len());
-    admitted.insert(compiled.nodes[node as usize]);
-    compiled.kinds.push(Kind { wish: None, admitted });
+    compiled.kinds.push(Kind::fixed(compiled.continuum, compiled.nodes[node as usize]));
     let item = &mut compiled.problem.items[item as usize];
     item.class = class;
     item.barred.clear();

@@ -9,6 +9,8 @@ use super::{Choice, Group, Problem, Scope};
 /// More than this times the items would leave `i64`.
 const COST_MAX: i64 = 1 << 40;
 const ITEMS_MAX: usize = 1 << 20;
+/// In microseconds: some hundred thousand years. The search needs a number beyond all of them.
+pub(crate) const LATENCY_US_MAX: u64 = 1 << 62;
 
 /// A sentence that says why a problem cannot be solved as it stands.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -26,11 +26,26 @@ struct Links {
 }
 
 impl Ground {
+    fn with_room(nodes: usize) -> Ground {
+        let column = || Vec::with_capacity(nodes);
+        Ground {
+            performance: column(),
+            energy: column(),
+            cost: column(),
+            resilience: column(),
+            greenness: column(),
+            stability: column(),
+            security: column(),
+            cores: column(),
+            zone: Vec::with_capacity(nodes),
+        }
+    }
+
     /// `free` is what is left of each node for the instances in question, and `own` what those that
     /// run already take: the load that they make themselves must not drive them away.
     pub(crate) fn of(continuum: &Continuum<'_>, free: &[Amounts<'_>], own: &[f64]) -> Ground {
         let links = links(continuum);
-        let mut ground = Ground::default();
+        let mut ground = Ground::with_room(continuum.nodes.len());
         for (index, node) in continuum.nodes.iter().enumerate() {
             let site_zone = continuum.sites[node.site as usize].zone;
             let mut seen = links[node.zone as usize];
@@ -102,10 +117,7 @@ fn performance(node: &NodeRow<'_>, free: &Amounts<'_>, own: f64) -> Option<f64> 
         let left = cores * share(free.cpu_millis, node.total.cpu_millis);
         50.0 * least + 50.0 * left / (left + CORES_HALF)
     });
-    let processor =
-        node.object.status.as_ref().and_then(|s| s.characteristics.as_ref()?.cpu.as_ref());
-    let mhz = processor.and_then(|cpu| cpu.frequency_mhz_max).map(f64::from);
-    let speed = mhz.map(|mhz| 100.0 * mhz / (mhz + MHZ_HALF));
+    let speed = node.facts.mhz.map(|mhz| 100.0 * mhz / (mhz + MHZ_HALF));
     let idle = node.load.map(|load| {
         let busy = load.cpu.max(load.cpu_forecast.unwrap_or(0.0)).max(load.memory.unwrap_or(0.0));
         let others = busy - own / node.cores().unwrap_or(1.0).max(0.001);
@@ -120,15 +132,13 @@ fn performance(node: &NodeRow<'_>, free: &Amounts<'_>, own: f64) -> Option<f64> 
 
 /// What the machine takes when fully busy, for each of its cores.
 fn watts_per_core(node: &NodeRow<'_>) -> Option<f64> {
-    let energy = node.object.status.as_ref()?.energy.as_ref()?;
-    let watts = energy.busy_watts.or(energy.idle_watts)?;
+    let watts = node.facts.watts?;
     (watts.is_finite() && watts >= 0.0).then(|| watts / node.cores().unwrap_or(1.0).max(0.001))
 }
 
 fn carbon(continuum: &Continuum<'_>, node: &NodeRow<'_>) -> Option<f64> {
-    let own = node.object.status.as_ref().and_then(|s| s.energy.as_ref()?.carbon_intensity);
     let site = continuum.sites[node.site as usize].object.spec.carbon_intensity;
-    own.or(site).filter(|grams| grams.is_finite() && *grams >= 0.0)
+    node.facts.carbon.or(site).filter(|grams| grams.is_finite() && *grams >= 0.0)
 }
 
 fn energy(watts: Option<f64>, carbon: Option<f64>) -> Option<f64> {
@@ -155,11 +165,11 @@ fn cost(continuum: &Continuum<'_>, node: &NodeRow<'_>) -> Option<f64> {
 
 fn resilience(node: &NodeRow<'_>, links: Links) -> Option<f64> {
     const FAILURES_HALF: f64 = 5.0;
-    let failures = node.object.status.as_ref().and_then(|status| status.failures.as_ref());
+    let failures = node.facts.failures;
     if failures.is_none() && links.count == 0.0 {
         return None;
     }
-    let own = failures.map_or(0.0, |f| 2.0 * f64::from(f.node) + f64::from(f.network));
+    let own = failures.map_or(0.0, |(node, network)| 2.0 * f64::from(node) + f64::from(network));
     let degree = links.count.max(1.0);
     // Each link of several carries its failures alone; a single one takes the node with it.
     let burden = own + links.failures / degree + 2.0 / degree;
@@ -178,11 +188,11 @@ fn greenness(watts: Option<f64>, links: Links) -> Option<f64> {
 /// CODECO's resilience factor: network failures · 1/degree · link failures, each counted from one so
 /// that a single zero does not hide the others; less is better.
 fn stability(node: &NodeRow<'_>, links: Links) -> Option<f64> {
-    let failures = node.object.status.as_ref().and_then(|status| status.failures.as_ref());
+    let failures = node.facts.failures;
     if failures.is_none() && links.count == 0.0 {
         return None;
     }
-    let network = failures.map_or(0.0, |failures| f64::from(failures.network));
+    let network = failures.map_or(0.0, |(_, network)| f64::from(network));
     let factor = (1.0 + network) * (1.0 + links.failures) / links.count.max(1.0);
     Some(100.0 / (1.0 + factor))
 }

@@ -165,3 +165,24 @@ fn what_is_not_known_counts_as_50_and_is_said() {
         "{reason}"
     );
 }
+
+#[test]
+fn the_value_of_all_nodes_is_that_of_each() {
+    use crate::instance::{Shape, instance};
+    use crate::{Continuum, compile};
+    for seed in 0..30 {
+        let mut made = instance(&Shape { sites: 7, nodes: 60, components: 8, seed });
+        let recommended = json!([{"node": made.nodes[3].metadata.name, "value": 0.9, "cost": 2.0}]);
+        made.app.spec.components[0].recommendations = serde_json::from_value(recommended).unwrap();
+        made.app.spec.energy_limit = (seed % 3 == 0).then_some(10.0);
+        let loads = std::collections::BTreeMap::new();
+        let (continuum, _) = Continuum::of(&made.sites, &made.nodes, &made.links, &loads);
+        let apps = [made.app];
+        let compiled = compile(&continuum, &apps, &[], &Options::default());
+        for kind in &compiled.kinds {
+            let wish = kind.wish.as_ref().unwrap();
+            let each: Vec<i32> = (0..60).map(|node| wish.value(&compiled.ground, node)).collect();
+            assert_eq!(wish.values(&compiled.ground), each, "seed {seed}");
+        }
+    }
+}

@@ -6,8 +6,13 @@
 use std::collections::BTreeMap;
 
 use super::index::{self, Index};
-use super::order::{CostRange, Order, find, join, narrow};
-use crate::problem::{Candidate, Choice, Class, Invalid, Item, Problem, Route, Scope};
+use super::order::{CostRange, Order, Square, find, join, narrow};
+use crate::problem::{
+    Candidate, Choice, Class, Invalid, Item, LATENCY_US_MAX, Problem, Route, Scope,
+};
+
+/// More than any bound on latency: every edge has one, [`LATENCY_US_MAX`] if nothing else.
+const NO_WAY: u64 = u64::MAX;
 
 /// A place for a block: less is better known as "earlier in the list".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,11 +84,10 @@ pub(super) struct Frame<'a> {
     pub zone_of: Vec<u32>,
     /// `[node * dims + dimension]`
     pub capacity: Vec<u64>,
-    /// `[from * zones + to]`
-    pub cost: Vec<i64>,
+    pub cost: Square<i64>,
     pub cost_range: CostRange,
-    /// `[from * zones + to]`; `None` where there is no way.
-    latency_us: Vec<Option<u64>>,
+    /// [`NO_WAY`] where there is none.
+    pub latency_us: Square<u64>,
     pub indices: Vec<Index>,
     pub blocks: Vec<Block>,
     /// The first is served first.
@@ -126,7 +130,7 @@ impl<'a> Frame<'a> {
             cost.extend(zones.given.iter().map(|to| row[*to as usize]));
             let row = &problem.routes[*from as usize];
             let routes = zones.given.iter().map(|to| row[*to as usize].as_ref());
-            latency_us.extend(routes.map(|route| route.map(|route| route.latency_us)));
+            latency_us.extend(routes.map(|route| route.map_or(NO_WAY, |route| route.latency_us)));
         }
         let mut frame = Frame {
             problem,
@@ -136,8 +140,8 @@ impl<'a> Frame<'a> {
             zone_of,
             capacity,
             cost_range: CostRange::new(&cost, zones.given.len()),
-            cost,
-            latency_us,
+            cost: Square::new(cost, zones.given.len()),
+            latency_us: Square::new(latency_us, zones.given.len()),
             indices: Vec::new(),
             blocks: Vec::new(),
             parts: Vec::new(),
@@ -172,16 +176,12 @@ impl<'a> Frame<'a> {
         self.problem.routes[from][self.zones_given[to as usize] as usize].as_ref()
     }
 
-    pub(super) fn cost(&self, from: u32, to: u32) -> i64 {
-        self.cost[from as usize * self.zones + to as usize]
-    }
-
     /// What the traffic of an edge costs between two zones; `None` if it may not go there.
     pub(super) fn price(&self, edge: &Edge, from: u32, to: u32) -> Option<i64> {
-        if self.latency_us[from as usize * self.zones + to as usize]? > edge.latency_us_max {
+        if self.latency_us.at(from, to) > edge.latency_us_max {
             return None;
         }
-        Some(edge.traffic * self.cost(from, to))
+        Some(edge.traffic * self.cost.at(from, to))
     }
 
     pub(super) fn capacity(&self, node: u32) -> &[u64] {
@@ -320,7 +320,9 @@ impl<'a> Frame<'a> {
             a: block_of[edge.a as usize],
             b: block_of[edge.b as usize],
             traffic: edge.traffic,
-            latency_us_max: edge.latency_us_max.unwrap_or(u64::MAX),
+            latency_us_max: edge
+                .latency_us_max
+                .map_or(LATENCY_US_MAX, |max| max.min(LATENCY_US_MAX)),
             bandwidth_bps: edge.bandwidth_bps,
         });
         self.edges = edges.collect();

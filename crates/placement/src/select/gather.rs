@@ -5,7 +5,7 @@
 
 use super::frame::{Frame, Place};
 use super::meter::Meter;
-use super::state::State;
+use super::state::{FORBIDDEN, State};
 
 /// Zones that are tried, the most promising first.
 const HOMES_MAX: usize = 48;
@@ -77,8 +77,10 @@ fn put_abroad(state: &mut State<'_>, number: u32, meter: &mut Meter<'_>) -> bool
         return false;
     }
     let mut offers = Vec::new();
-    for zone in 0..frame.zones {
-        let Some(cost) = state.zone_cost(number, super::order::narrow(zone)) else { continue };
+    for (zone, cost) in state.zone_costs(number).into_iter().enumerate() {
+        if cost == FORBIDDEN {
+            continue;
+        }
         if let Some(place) = free(state, number, zone, meter) {
             offers.push((std::cmp::Reverse(place.value - cost), zone, place));
         }

@@ -12,6 +12,9 @@ use crate::problem::{Candidate, Item};
 const KEEP_ALL_MAX: usize = 1_000_000;
 const KEEP_LEAST: usize = 16;
 
+/// Less than any value.
+pub(super) const NOTHING: i64 = i64::MIN;
+
 #[derive(Debug, Default)]
 pub(super) struct Index {
     /// Where each zone starts, and the end; two numbers if zones do not matter.
@@ -19,6 +22,8 @@ pub(super) struct Index {
     places: Vec<Place>,
     /// The best value of each zone that was not kept.
     left_out: Vec<Option<i64>>,
+    /// The best value of each zone, [`NOTHING`] if it has none.
+    best: Vec<i64>,
     /// What each of its blocks needs at least.
     least: Vec<u64>,
 }
@@ -27,6 +32,11 @@ impl Index {
     pub(super) fn zone(&self, zone: usize) -> (&[Place], Option<i64>) {
         let (start, end) = (self.starts[zone] as usize, self.starts[zone + 1] as usize);
         (&self.places[start..end], self.left_out[zone])
+    }
+
+    /// The best value of each zone, [`NOTHING`] if it has none.
+    pub(super) fn best(&self) -> &[i64] {
+        &self.best
     }
 
     pub(super) fn least(&self) -> &[u64] {
@@ -244,55 +254,100 @@ pub(super) fn sort_key(place: &Place) -> (std::cmp::Reverse<i64>, u32, u32) {
     (std::cmp::Reverse(place.value), place.node, place.tag)
 }
 
+/// A place as one number that compares as [`sort_key`] does: sorting is most of the work of reading
+/// a large problem, and numbers sort in half the time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Packed(u128);
+
+impl From<&Place> for Packed {
+    fn from(place: &Place) -> Packed {
+        let worst_last = !(place.value.cast_unsigned() ^ (1 << 63));
+        let high = u128::from(worst_last) << 64;
+        Packed(high | u128::from(place.node) << 32 | u128::from(place.tag))
+    }
+}
+
+impl From<Packed> for Place {
+    #[expect(clippy::cast_possible_truncation, reason = "each part is cut out of the number")]
+    fn from(Packed(number): Packed) -> Place {
+        let value = (!((number >> 64) as u64) ^ (1 << 63)).cast_signed();
+        Place { value, node: (number >> 32) as u32, tag: number as u32 }
+    }
+}
+
 #[derive(Default)]
 struct Sorter {
     keep: usize,
     places: Vec<Place>,
-    bucketed: Vec<Place>,
+    bucketed: Vec<Packed>,
 }
 
 impl Sorter {
     fn sort(&mut self, frame: &Frame<'_>, zoned: bool) -> Index {
-        if !zoned {
-            let mut index = Index { starts: vec![0], ..Index::default() };
-            keep_best(&mut self.places, self.keep, &mut index);
-            return index;
-        }
-        let zone_of = |place: &Place| frame.zone_of[place.node as usize] as usize;
-        let mut next = vec![0usize; frame.zones + 1];
+        let zones = if zoned { frame.zones } else { 1 };
+        let zone_of = |place: &Place| match zoned {
+            true => frame.zone_of[place.node as usize] as usize,
+            false => 0,
+        };
+        let mut next = vec![0usize; zones + 1];
         for place in &self.places {
             next[zone_of(place) + 1] += 1;
         }
-        for zone in 0..frame.zones {
+        for zone in 0..zones {
             next[zone + 1] += next[zone];
         }
         let starts = next.clone();
         self.bucketed.clear();
-        self.bucketed.resize(self.places.len(), Place::NONE);
+        self.bucketed.resize(self.places.len(), Packed(0));
         for place in &self.places {
             let zone = zone_of(place);
-            self.bucketed[next[zone]] = *place;
+            self.bucketed[next[zone]] = Packed::from(place);
             next[zone] += 1;
         }
         let mut index = Index { starts: vec![0], ..Index::default() };
-        for zone in 0..frame.zones {
-            let bucket = &mut self.bucketed[starts[zone]..starts[zone + 1]];
-            keep_best(bucket, self.keep, &mut index);
+        let kept = starts.windows(2).map(|zone| (zone[1] - zone[0]).min(self.keep));
+        index.places.reserve_exact(kept.sum());
+        for zone in starts.windows(2) {
+            keep_best(&mut self.bucketed[zone[0]..zone[1]], self.keep, &mut index);
         }
         index
     }
 }
 
-fn keep_best(places: &mut [Place], keep: usize, index: &mut Index) {
+fn keep_best(places: &mut [Packed], keep: usize, index: &mut Index) {
     let mut left_out = None;
     let mut kept = &mut places[..];
     if kept.len() > keep {
-        let (best, first, _) = kept.select_nth_unstable_by_key(keep, sort_key);
-        left_out = Some(first.value);
+        let (best, first, _) = kept.select_nth_unstable(keep);
+        left_out = Some(Place::from(*first).value);
         kept = best;
     }
-    kept.sort_unstable_by_key(sort_key);
-    index.places.extend_from_slice(kept);
+    kept.sort_unstable();
+    index.best.push(kept.first().map_or(NOTHING, |place| Place::from(*place).value));
+    index.places.extend(kept.iter().map(|place| Place::from(*place)));
     index.starts.push(narrow(index.places.len()));
     index.left_out.push(left_out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packed_place_compares_and_unpacks_as_the_place() {
+        let values = [i64::MIN, -7, -1, 0, 1, 9, i64::MAX];
+        let numbers = [0, 1, u32::MAX];
+        let mut places = Vec::new();
+        for value in values {
+            for node in numbers {
+                places.extend(numbers.map(|tag| Place { value, node, tag }));
+            }
+        }
+        for a in &places {
+            assert_eq!(Place::from(Packed::from(a)), *a);
+            for b in &places {
+                assert_eq!(Packed::from(a).cmp(&Packed::from(b)), sort_key(a).cmp(&sort_key(b)));
+            }
+        }
+    }
 }

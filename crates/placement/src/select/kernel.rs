@@ -8,9 +8,9 @@
 use std::collections::BTreeMap;
 
 use super::frame::{Block, Edge, Frame, Place};
-use super::index::sort_key;
+use super::index::{NOTHING, sort_key};
 use super::meter::Meter;
-use super::state::State;
+use super::state::{FORBIDDEN, State};
 use crate::problem::Scope;
 
 /// Worse than any sum of values and costs.
@@ -301,7 +301,9 @@ fn domain(state: &State<'_>, number: u32, keep: usize, complete: bool, zones: us
     if frame.broken[number as usize] {
         return domain;
     }
-    let (looked_into, unseen) = promising(state, number, zones.saturating_mul(LOOKED_INTO));
+    let costs = if block.zoned { state.zone_costs(number) } else { vec![0] };
+    let most = zones.saturating_mul(LOOKED_INTO);
+    let (looked_into, unseen) = promising(state, number, &costs, most);
     domain.unseen = unseen;
     for zone in looked_into {
         let name = match block.zoned {
@@ -317,11 +319,8 @@ fn domain(state: &State<'_>, number: u32, keep: usize, complete: bool, zones: us
         if places.is_empty() && extra.is_empty() {
             continue;
         }
-        let cost = match name {
-            ANYWHERE => Some(0),
-            zone => state.zone_cost(number, zone),
-        };
-        if let Some(cost) = cost {
+        let cost = costs[zone];
+        if cost != FORBIDDEN {
             let lists = Lists { places, extra, left_out };
             let start = domain.places.len();
             let span = Span { zone: name, start, end: start, more: NEVER, cost };
@@ -334,7 +333,12 @@ fn domain(state: &State<'_>, number: u32, keep: usize, complete: bool, zones: us
 
 /// The zones to look into, ascending, and how good the best of the others could be. No more than a
 /// glance at the first place of each.
-fn promising(state: &State<'_>, number: u32, most: usize) -> (Vec<usize>, Option<i64>) {
+fn promising(
+    state: &State<'_>,
+    number: u32,
+    costs: &[i64],
+    most: usize,
+) -> (Vec<usize>, Option<i64>) {
     let frame = state.frame;
     let block = &frame.blocks[number as usize];
     let index = &frame.indices[block.index as usize];
@@ -342,12 +346,10 @@ fn promising(state: &State<'_>, number: u32, most: usize) -> (Vec<usize>, Option
         return ((0..index.zones()).collect(), None);
     }
     let mut offers: Vec<(std::cmp::Reverse<i64>, usize)> = Vec::with_capacity(index.zones());
-    for zone in 0..index.zones() {
-        let (places, left_out) = index.zone(zone);
+    for (zone, (best, cost)) in index.best().iter().zip(costs).enumerate() {
         let own = block.extra.iter().filter(|p| frame.zone_of[p.node as usize] as usize == zone);
-        let best = places.first().into_iter().chain(own).map(|place| place.value).max();
-        let Some(best) = best.max(left_out) else { continue };
-        if let Some(cost) = state.zone_cost(number, super::order::narrow(zone)) {
+        let best = own.map(|place| place.value).fold(*best, i64::max);
+        if best != NOTHING && *cost != FORBIDDEN {
             offers.push((std::cmp::Reverse(best - cost), zone));
         }
     }

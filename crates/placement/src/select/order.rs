@@ -1,5 +1,5 @@
-//! What [`Frame`](super::frame::Frame) is made with: names in order, sets that were joined, and the
-//! range of costs.
+//! What [`Frame`](super::frame::Frame) is made with: names in order, sets that were joined, numbers
+//! for pairs of zones, and the range of costs.
 
 /// How a list of names is ordered, both ways.
 pub(super) struct Order {
@@ -24,6 +24,40 @@ impl Order {
 /// [`Problem::validate`] has seen to it that everything is counted in `u32`.
 pub(super) fn narrow(len: usize) -> u32 {
     u32::try_from(len).expect("a valid problem counts in u32")
+}
+
+/// A number for every pair of zones, to be read along the rows or along the columns.
+#[derive(Debug)]
+pub(super) struct Square<T> {
+    rows: Vec<T>,
+    /// `None` if they are the same as the rows, as they are where no link is one-way.
+    columns: Option<Vec<T>>,
+    zones: usize,
+}
+
+impl<T: Copy + PartialEq> Square<T> {
+    /// `rows` is `[from * zones + to]`.
+    pub(super) fn new(rows: Vec<T>, zones: usize) -> Square<T> {
+        let even = (0..zones).all(|a| (0..a).all(|b| rows[a * zones + b] == rows[b * zones + a]));
+        let columns = (!even)
+            .then(|| (0..zones * zones).map(|at| rows[at % zones * zones + at / zones]).collect());
+        Square { rows, columns, zones }
+    }
+
+    pub(super) fn at(&self, from: u32, to: u32) -> T {
+        self.rows[from as usize * self.zones + to as usize]
+    }
+
+    /// From one zone to each.
+    pub(super) fn from(&self, zone: u32) -> &[T] {
+        &self.rows[zone as usize * self.zones..][..self.zones]
+    }
+
+    /// From each zone to one.
+    pub(super) fn to(&self, zone: u32) -> &[T] {
+        let columns = self.columns.as_ref().unwrap_or(&self.rows);
+        &columns[zone as usize * self.zones..][..self.zones]
+    }
 }
 
 /// The least and the greatest cost from a zone, to a zone, and of all.

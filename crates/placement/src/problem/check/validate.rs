@@ -1,7 +1,7 @@
 //! What a [`Problem`] must be before it is searched: indices that point somewhere, names that
 //! differ, sums that stay inside `i64`. The search relies on it and does not look again.
 
-use super::{COST_MAX, ITEMS_MAX, Invalid, Problem};
+use super::{COST_MAX, ITEMS_MAX, Invalid, LATENCY_US_MAX, Problem};
 
 impl Problem {
     /// Says in one sentence what makes the problem impossible to solve as it stands. Values are
@@ -50,9 +50,14 @@ impl Problem {
         if self.links.iter().any(|link| link.a.max(link.b) as usize >= zones) {
             return Err(invalid("a link names a zone that is not there".into()));
         }
-        let mut routes = self.routes.iter().flatten().flatten();
-        if routes.any(|route| route.links.iter().any(|link| *link as usize >= self.links.len())) {
-            return Err(invalid("a route names a link that is not there".into()));
+        for route in self.routes.iter().flatten().flatten() {
+            if route.links.iter().any(|link| *link as usize >= self.links.len()) {
+                return Err(invalid("a route names a link that is not there".into()));
+            }
+            if route.latency_us > LATENCY_US_MAX {
+                let latency = route.latency_us;
+                return Err(invalid(format!("a route takes {latency} µs, more than any can")));
+            }
         }
         let cost = self.zone_cost.iter().flatten().map(|cost| cost.unsigned_abs()).max();
         let traffic = self.edges.iter().map(|edge| edge.traffic.unsigned_abs()).max();
