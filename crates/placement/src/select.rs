@@ -4,6 +4,7 @@
 mod bound;
 mod branch;
 mod construct;
+mod domain;
 mod dual;
 mod frame;
 mod gather;
@@ -12,6 +13,7 @@ mod index;
 mod kernel;
 mod meter;
 mod order;
+mod prices;
 mod state;
 
 use construct::Construct;

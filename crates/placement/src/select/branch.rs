@@ -4,9 +4,10 @@
 //! Run to its end it proves the best, or that there is nothing. Stopped earlier it still knows how
 //! good the best of what it has not seen could be.
 
+use super::domain::ANYWHERE;
 use super::dual::Dual;
 use super::frame::Place;
-use super::kernel::{ANYWHERE, Kernel, NEVER, dead};
+use super::kernel::{Kernel, NEVER, dead};
 use super::meter::Meter;
 use super::state::State;
 

@@ -1,0 +1,205 @@
+//! Where one block of a [`Kernel`](super::kernel::Kernel) could go: the best places of each zone
+//! that is worth a look. Start reading at [`Domain::of`].
+
+use super::frame::{Block, Place};
+use super::index::{NOTHING, sort_key};
+use super::kernel::{NEVER, dead, float};
+use super::state::{FORBIDDEN, State};
+
+/// So many times the zones that are kept are looked into.
+const LOOKED_INTO: usize = 3;
+
+/// Any zone, for blocks whose zone does not matter.
+pub(super) const ANYWHERE: u32 = u32::MAX;
+/// Those zones that were not kept.
+pub(super) const ELSEWHERE: u32 = u32::MAX - 1;
+
+#[derive(Clone, Debug)]
+pub(super) struct Span {
+    pub zone: u32,
+    pub start: usize,
+    pub end: usize,
+    /// Network and all: what the best place of this zone would give that was not kept.
+    pub more: f64,
+    /// What the traffic to those that are placed already costs here.
+    pub cost: i64,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Domain {
+    pub spans: Vec<Span>,
+    pub places: Vec<Place>,
+    /// The block before this one in the kernel that it could change places with.
+    pub twin: Option<usize>,
+    /// What the best of those zones could give that were not even looked into.
+    pub unseen: Option<i64>,
+}
+
+impl Domain {
+    /// The best places of a block that are still free. `complete` says that no answer needs more than
+    /// `keep` of them. Where there are many more than `zones` zones, only those are looked into that
+    /// could be among the best.
+    pub(super) fn of(
+        state: &State<'_>,
+        number: u32,
+        keep: usize,
+        complete: bool,
+        zones: usize,
+    ) -> Domain {
+        let frame = state.frame;
+        let block = &frame.blocks[number as usize];
+        let index = &frame.indices[block.index as usize];
+        let mut domain = Domain::default();
+        if frame.broken[number as usize] {
+            return domain;
+        }
+        let costs = if block.zoned { state.zone_costs(number) } else { vec![0] };
+        let most = zones.saturating_mul(LOOKED_INTO);
+        let (looked_into, unseen) = promising(state, number, &costs, most);
+        domain.unseen = unseen;
+        for zone in looked_into {
+            let name = match block.zoned {
+                true => u32::try_from(zone).unwrap_or(ANYWHERE),
+                false => ANYWHERE,
+            };
+            let (places, left_out) = index.zone(zone);
+            let extra = block
+                .extra
+                .iter()
+                .filter(|place| name == ANYWHERE || frame.zone_of[place.node as usize] == name);
+            let extra: Vec<Place> =
+                extra.filter(|place| state.admits(block, place)).copied().collect();
+            if places.is_empty() && extra.is_empty() {
+                continue;
+            }
+            let cost = costs[zone];
+            if cost != FORBIDDEN {
+                let lists = Lists { places, extra, left_out };
+                let start = domain.places.len();
+                let span = Span { zone: name, start, end: start, more: NEVER, cost };
+                let more = add_places(state, block, &mut domain, &lists, keep);
+                domain.close_span(span, more.filter(|_| !complete).max(lists.left_out));
+            }
+        }
+        domain
+    }
+
+    pub(super) fn best(&self, span: &Span) -> i64 {
+        match span.start < span.end {
+            true => self.places[span.start].value - span.cost,
+            #[expect(clippy::cast_possible_truncation, reason = "it was made of an i64")]
+            false => span.more as i64,
+        }
+    }
+
+    fn close_span(&mut self, mut span: Span, more: Option<i64>) {
+        if let Some(more) = more {
+            span.more = float(more - span.cost);
+        }
+        span.end = self.places.len();
+        if span.end > span.start || !dead(span.more) {
+            self.spans.push(span);
+        }
+    }
+
+    /// What is dropped becomes one span that only a bound can see.
+    pub(super) fn drop_spans(&mut self, kept: &[bool]) {
+        let mut more = self.unseen.map_or(NEVER, float);
+        let mut spans = Vec::new();
+        let mut places = Vec::new();
+        for (span, kept) in self.spans.iter().zip(kept) {
+            if *kept {
+                let start = places.len();
+                places.extend_from_slice(&self.places[span.start..span.end]);
+                spans.push(Span { start, end: places.len(), ..span.clone() });
+            } else {
+                more = more.max(float(self.best(span))).max(span.more);
+            }
+        }
+        let end = places.len();
+        spans.push(Span { zone: ELSEWHERE, start: end, end, more, cost: 0 });
+        self.spans = spans;
+        self.places = places;
+    }
+}
+
+/// The zones to look into, ascending, and how good the best of the others could be. No more than a
+/// glance at the first place of each.
+fn promising(
+    state: &State<'_>,
+    number: u32,
+    costs: &[i64],
+    most: usize,
+) -> (Vec<usize>, Option<i64>) {
+    let frame = state.frame;
+    let block = &frame.blocks[number as usize];
+    let index = &frame.indices[block.index as usize];
+    if !block.zoned || index.zones() <= most {
+        return ((0..index.zones()).collect(), None);
+    }
+    let mut offers: Vec<(std::cmp::Reverse<i64>, usize)> = Vec::with_capacity(index.zones());
+    for (zone, (best, cost)) in index.best().iter().zip(costs).enumerate() {
+        let own = block.extra.iter().filter(|p| frame.zone_of[p.node as usize] as usize == zone);
+        let best = own.map(|place| place.value).fold(*best, i64::max);
+        if best != NOTHING && *cost != FORBIDDEN {
+            offers.push((std::cmp::Reverse(best - cost), zone));
+        }
+    }
+    let mut unseen = None;
+    if offers.len() > most {
+        let (_, first, _) = offers.select_nth_unstable(most);
+        unseen = Some(first.0.0);
+        offers.truncate(most);
+    }
+    let mut zones: Vec<usize> = offers.into_iter().map(|(_, zone)| zone).collect();
+    zones.sort_unstable();
+    (zones, unseen)
+}
+
+struct Lists<'a> {
+    places: &'a [Place],
+    extra: Vec<Place>,
+    left_out: Option<i64>,
+}
+
+/// Returns the value of the best place that was not kept.
+fn add_places(
+    state: &State<'_>,
+    block: &Block,
+    domain: &mut Domain,
+    lists: &Lists<'_>,
+    keep: usize,
+) -> Option<i64> {
+    let free = lists.places.iter().filter(|place| {
+        (block.skip.is_empty() || block.skip.binary_search(&place.node).is_err())
+            && state.admits(block, place)
+    });
+    let mut free = free.peekable();
+    let mut extra = lists.extra.iter().peekable();
+    // Places with other engines do not stand in for each other.
+    let mut kept: Vec<(u32, usize)> = Vec::new();
+    let mut more = None;
+    loop {
+        let from_list = match (free.peek(), extra.peek()) {
+            (None, None) => return more,
+            (Some(place), Some(other)) => sort_key(place) < sort_key(other),
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+        };
+        let next = if from_list { free.next() } else { extra.next() };
+        let Some(place) = next else { return more };
+        let at = kept.iter().position(|(tag, _)| *tag == place.tag).unwrap_or_else(|| {
+            kept.push((place.tag, 0));
+            kept.len() - 1
+        });
+        if kept[at].1 < keep {
+            kept[at].1 += 1;
+            domain.places.push(*place);
+            continue;
+        }
+        more = more.max(Some(place.value));
+        if block.engines.is_empty() {
+            return more;
+        }
+    }
+}
