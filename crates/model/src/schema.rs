@@ -1,8 +1,7 @@
 //! The schemas of the kinds: for an API server ([`crds`]), for an editor ([`json_schema`]) and for
 //! our own checks ([`internal`]). All come from the Rust types and their comments.
 
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps,
@@ -29,14 +28,8 @@ const KINDS: &[(&str, Definition)] = &[
 /// [`crate::validate`] uses for a field, and stay at home.
 const KUBERNETES_FORMATS: &[&str] = &["int32", "int64", "double", "float", "date-time"];
 
-static INTERNAL: LazyLock<BTreeMap<&'static str, Value>> = LazyLock::new(|| {
-    let tidied = KINDS.iter().map(|(kind, crd)| {
-        let mut schema = schema_of(&crd());
-        for_each_node(&mut schema, &mut tidy);
-        (*kind, schema)
-    });
-    tidied.collect()
-});
+/// Each made when it is asked for: to make one takes as long as to read a large App.
+static INTERNAL: [OnceLock<Value>; KINDS.len()] = [const { OnceLock::new() }; KINDS.len()];
 
 /// The kinds of this crate.
 pub fn kind_names() -> impl Iterator<Item = &'static str> {
@@ -53,7 +46,13 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
 /// The schema of a kind as our own checks use it: structural, every node with a description, and
 /// with our own formats (`cpu`, `label`, …) on the fields that need more than a schema can say.
 pub fn internal(kind: &str) -> Option<&'static Value> {
-    INTERNAL.get(kind)
+    let index = KINDS.iter().position(|(name, _)| *name == kind)?;
+    let (_, crd) = KINDS[index];
+    Some(INTERNAL[index].get_or_init(|| {
+        let mut schema = schema_of(&crd());
+        for_each_node(&mut schema, &mut tidy);
+        schema
+    }))
 }
 
 /// A JSON Schema (draft 2020-12) of a kind for editors: unknown fields are errors, and every field
@@ -75,7 +74,7 @@ pub fn json_schema(kind: &str) -> Option<Value> {
 }
 
 fn with_schema(mut crd: CustomResourceDefinition, kind: &str) -> CustomResourceDefinition {
-    let mut schema = INTERNAL[kind].clone();
+    let mut schema = internal(kind).expect("it is one of the kinds").clone();
     for_each_node(&mut schema, &mut |node| {
         let format = node.get("format").and_then(Value::as_str);
         if format.is_some_and(|format| !KUBERNETES_FORMATS.contains(&format)) {

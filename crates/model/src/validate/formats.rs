@@ -7,15 +7,16 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use super::Findings;
+use super::at::At;
 use super::structure::describe;
-use crate::invalid::{Problem, below, shown};
+use crate::invalid::{Problem, shown};
 use crate::names;
 use crate::quantity::{self, Arch, BitRate, Bytes, Cpu, Duration, Level};
 
 /// Checks a whole value, which may be a number or a string.
 pub(super) type Quantity = fn(&Value) -> Result<(), String>;
 /// Checks a value whose type is already right.
-pub(super) type Rule = fn(&Value, &str, &mut Findings);
+pub(super) type Rule = fn(&Value, At<'_>, &mut Findings);
 
 const QUANTITIES: &[(&str, Quantity)] = &[
     ("cpu", reads_as::<Cpu>),
@@ -28,22 +29,22 @@ const QUANTITIES: &[(&str, Quantity)] = &[
 ];
 
 const RULES: &[(&str, Rule)] = &[
-    ("label", |value, path, findings| text(value, path, findings, names::label)),
-    ("name", |value, path, findings| text(value, path, findings, names::subdomain)),
-    ("names", |value, path, findings| texts(value, path, findings, names::subdomain)),
-    ("key", |value, path, findings| text(value, path, findings, names::qualified)),
-    ("keys", |value, path, findings| texts(value, path, findings, names::qualified)),
-    ("key-map", |value, path, findings| map_keys(value, path, findings, names::qualified)),
-    ("label-value", |value, path, findings| text(value, path, findings, names::label_value)),
-    ("label-values", |value, path, findings| texts(value, path, findings, names::label_value)),
+    ("label", |value, at, findings| text(value, at, findings, names::label)),
+    ("name", |value, at, findings| text(value, at, findings, names::subdomain)),
+    ("names", |value, at, findings| texts(value, at, findings, names::subdomain)),
+    ("key", |value, at, findings| text(value, at, findings, names::qualified)),
+    ("keys", |value, at, findings| texts(value, at, findings, names::qualified)),
+    ("key-map", |value, at, findings| map_keys(value, at, findings, names::qualified)),
+    ("label-value", |value, at, findings| text(value, at, findings, names::label_value)),
+    ("label-values", |value, at, findings| texts(value, at, findings, names::label_value)),
     ("label-map", label_map),
-    ("env-map", |value, path, findings| {
-        map_keys(value, path, findings, names::environment_variable);
+    ("env-map", |value, at, findings| {
+        map_keys(value, at, findings, names::environment_variable);
     }),
-    ("path", |value, path, findings| text(value, path, findings, names::absolute_path)),
-    ("url", |value, path, findings| text(value, path, findings, is_web_address)),
-    ("sha256", |value, path, findings| text(value, path, findings, is_sha256)),
-    ("date-time", |value, path, findings| text(value, path, findings, is_time)),
+    ("path", |value, at, findings| text(value, at, findings, names::absolute_path)),
+    ("url", |value, at, findings| text(value, at, findings, is_web_address)),
+    ("sha256", |value, at, findings| text(value, at, findings, is_sha256)),
+    ("date-time", |value, at, findings| text(value, at, findings, is_time)),
 ];
 
 pub(super) fn quantity(format: &str) -> Option<Quantity> {
@@ -67,35 +68,35 @@ fn is_scalar(value: &Value) -> Result<(), String> {
     }
 }
 
-fn text(value: &Value, path: &str, findings: &mut Findings, rule: fn(&str) -> Result<(), String>) {
+fn text(value: &Value, at: At<'_>, findings: &mut Findings, rule: fn(&str) -> Result<(), String>) {
     if let Some(Err(message)) = value.as_str().map(rule) {
-        findings.add(path, Problem::Invalid, message);
+        findings.add(at, Problem::Invalid, message);
     }
 }
 
-fn texts(value: &Value, path: &str, findings: &mut Findings, rule: fn(&str) -> Result<(), String>) {
+fn texts(value: &Value, at: At<'_>, findings: &mut Findings, rule: fn(&str) -> Result<(), String>) {
     for (index, item) in value.as_array().into_iter().flatten().enumerate() {
-        text(item, &format!("{path}[{index}]"), findings, rule);
+        text(item, at.index(index), findings, rule);
     }
 }
 
 fn map_keys(
     value: &Value,
-    path: &str,
+    at: At<'_>,
     findings: &mut Findings,
     rule: fn(&str) -> Result<(), String>,
 ) {
     for key in value.as_object().into_iter().flat_map(|object| object.keys()) {
         if let Err(message) = rule(key) {
-            findings.add(below(path, key), Problem::Invalid, message);
+            findings.add(at.key(key), Problem::Invalid, message);
         }
     }
 }
 
-pub(super) fn label_map(value: &Value, path: &str, findings: &mut Findings) {
-    map_keys(value, path, findings, names::qualified);
+pub(super) fn label_map(value: &Value, at: At<'_>, findings: &mut Findings) {
+    map_keys(value, at, findings, names::qualified);
     for (key, value) in value.as_object().into_iter().flatten() {
-        text(value, &below(path, key), findings, names::label_value);
+        text(value, at.key(key), findings, names::label_value);
     }
 }
 

@@ -200,15 +200,16 @@ pub(super) fn check_exactly_one(
     }
     let given: Vec<&str> =
         alternatives.iter().copied().filter(|name| value.get(name).is_some()).collect();
-    let allowed = suggest::one_of(alternatives.iter().copied());
+    let allowed = || suggest::one_of(alternatives.iter().copied());
     match given.as_slice() {
         [_] => (),
         [] => {
-            findings.add(path, Problem::Required, format!("exactly one of {allowed} is required"))
+            let message = format!("exactly one of {} is required", allowed());
+            findings.add(path, Problem::Required, message);
         }
         [first, others @ ..] => {
             for other in others {
-                let message = format!("not together with {first}: exactly one of {allowed}");
+                let message = format!("not together with {first}: exactly one of {}", allowed());
                 findings.add(format!("{path}.{other}"), Problem::Forbidden, message);
             }
         }

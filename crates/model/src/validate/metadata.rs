@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::at::At;
 use super::structure::describe;
 use super::{Findings, formats};
 use crate::invalid::{Problem, below, shown};
@@ -65,7 +66,7 @@ fn check_metadata(kind: &str, metadata: &Map<String, Value>, findings: &mut Find
         check_text_map(metadata, map, findings);
     }
     if let Some(labels) = metadata.get("labels") {
-        formats::label_map(labels, "metadata.labels", findings);
+        formats::label_map(labels, At::Path("metadata.labels"), findings);
     }
 }
 

@@ -7,6 +7,7 @@
 //! another. Together they find everything that a schema check would: for these kinds no other
 //! check is needed.
 
+mod at;
 mod formats;
 mod meaning;
 mod metadata;

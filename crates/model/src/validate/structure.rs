@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
+use super::at::At;
 use super::{Findings, formats};
-use crate::invalid::{Problem, below, cut, shown};
+use crate::invalid::{Problem, cut, shown};
 use crate::suggest;
 
 /// Checks `spec` and `status`; the rest of an object is [`super::metadata`]'s.
@@ -16,7 +17,7 @@ pub(super) fn check_root(object: &Map<String, Value>, schema: &Value, findings: 
         match object.get(part) {
             // Clients that know no status send it as null.
             Some(Value::Null) if part == "status" => (),
-            Some(value) => check(value, part_schema, part, findings),
+            Some(value) => check(value, part_schema, At::Path(part), findings),
             None if part == "spec" => findings.add(part, Problem::Required, required(part_schema)),
             None => (),
         }
@@ -35,39 +36,39 @@ pub(super) fn describe(value: &Value) -> String {
     }
 }
 
-fn check(value: &Value, schema: &Value, path: &str, findings: &mut Findings) {
+fn check(value: &Value, schema: &Value, at: At<'_>, findings: &mut Findings) {
     let format = schema.get("format").and_then(Value::as_str);
     if let Some(quantity) = format.and_then(formats::quantity) {
         if let Err(message) = quantity(value) {
-            findings.add(path, Problem::Invalid, message);
+            findings.add(at, Problem::Invalid, message);
         }
         return;
     }
     let Some(wanted) = schema.get("type").and_then(Value::as_str) else { return };
     if !is_of_type(value, wanted) {
-        findings.add(path, Problem::TypeInvalid, wrong_type(value, wanted));
+        findings.add(at, Problem::TypeInvalid, wrong_type(value, wanted));
         return;
     }
     match value {
-        Value::Object(object) => check_object(object, schema, path, findings),
-        Value::Array(items) => check_list(items, schema, path, findings),
-        Value::String(text) => check_text(text, schema, path, findings),
+        Value::Object(object) => check_object(object, schema, at, findings),
+        Value::Array(items) => check_list(items, schema, at, findings),
+        Value::String(text) => check_text(text, schema, at, findings),
         Value::Number(number) => {
-            check_range(number.as_f64().unwrap_or(f64::NAN), schema, path, findings);
+            check_range(number.as_f64().unwrap_or(f64::NAN), schema, at, findings);
         }
         Value::Bool(_) | Value::Null => (),
     }
     if let Some(rule) = format.and_then(formats::rule) {
-        rule(value, path, findings);
+        rule(value, at, findings);
     }
 }
 
-fn check_object(object: &Map<String, Value>, schema: &Value, path: &str, findings: &mut Findings) {
+fn check_object(object: &Map<String, Value>, schema: &Value, at: At<'_>, findings: &mut Findings) {
     if let Some(Value::Object(properties)) = schema.get("properties") {
         for (key, value) in object {
-            let field = below(path, key);
+            let field = at.key(key);
             match properties.get(key) {
-                Some(property) => check(value, property, &field, findings),
+                Some(property) => check(value, property, field, findings),
                 // Looking for the nearest name is dear, and a hostile object has many wrong ones.
                 None if findings.is_full() => findings.leave_out(),
                 None => findings.add(field, Problem::Unknown, unknown(key, properties)),
@@ -77,18 +78,18 @@ fn check_object(object: &Map<String, Value>, schema: &Value, path: &str, finding
         for key in required_keys.into_iter().flatten().filter_map(Value::as_str) {
             if !object.contains_key(key) {
                 let message = required(&properties[key]);
-                findings.add(format!("{path}.{key}"), Problem::Required, message);
+                findings.add(at.key(key), Problem::Required, message);
             }
         }
     }
     if let Some(each @ Value::Object(_)) = schema.get("additionalProperties") {
         for (key, value) in object {
-            check(value, each, &below(path, key), findings);
+            check(value, each, at.key(key), findings);
         }
     }
 }
 
-fn check_list(items: &[Value], schema: &Value, path: &str, findings: &mut Findings) {
+fn check_list(items: &[Value], schema: &Value, at: At<'_>, findings: &mut Findings) {
     let least = schema.get("minItems").and_then(Value::as_u64).unwrap_or(0);
     let most = schema.get("maxItems").and_then(Value::as_u64).unwrap_or(u64::MAX);
     let count = items.len() as u64;
@@ -97,20 +98,20 @@ fn check_list(items: &[Value], schema: &Value, path: &str, findings: &mut Findin
             (1, _) => "must not be empty".to_owned(),
             (_, _) => format!("must have {least} entries, found {count}"),
         };
-        findings.add(path, Problem::Invalid, message);
+        findings.add(at, Problem::Invalid, message);
     }
     if count > most {
         let message = format!("must have at most {most} entries, found {count}");
-        findings.add(path, Problem::TooMany, message);
+        findings.add(at, Problem::TooMany, message);
         return;
     }
     for (index, item) in items.iter().enumerate() {
-        check(item, &schema["items"], &format!("{path}[{index}]"), findings);
+        check(item, &schema["items"], at.index(index), findings);
     }
-    check_duplicates(items, schema, path, findings);
+    check_duplicates(items, schema, at, findings);
 }
 
-fn check_duplicates(items: &[Value], schema: &Value, path: &str, findings: &mut Findings) {
+fn check_duplicates(items: &[Value], schema: &Value, at: At<'_>, findings: &mut Findings) {
     let keys: Vec<&str> = match schema.get("x-kubernetes-list-type").and_then(Value::as_str) {
         Some("set") => Vec::new(),
         Some("map") => match schema.get("x-kubernetes-list-map-keys") {
@@ -131,45 +132,44 @@ fn check_duplicates(items: &[Value], schema: &Value, path: &str, findings: &mut 
                 parts.collect::<Vec<_>>().join(" ")
             }
         };
-        if seen.insert(identity.clone()) {
-            continue;
-        }
+        let Some(identity) = seen.replace(identity) else { continue };
         // Entries without their key are already reported as such.
         if keys.first().is_some_and(|key| item.get(key).is_none()) {
             continue;
         }
+        let entry = at.index(index);
         let field = match keys.as_slice() {
-            [key] => format!("{path}[{index}].{key}"),
-            _ => format!("{path}[{index}]"),
+            [key] => entry.key(key),
+            _ => entry,
         };
         let message = format!("{} is there twice", cut(&identity));
         findings.add(field, Problem::Duplicate, message);
     }
 }
 
-fn check_text(text: &str, schema: &Value, path: &str, findings: &mut Findings) {
+fn check_text(text: &str, schema: &Value, at: At<'_>, findings: &mut Findings) {
     if let Some(Value::Array(words)) = schema.get("enum") {
         let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
         if !words.contains(&text) {
             let allowed = suggest::one_of(words.iter().copied());
             let meant = suggest::did_you_mean(text, words.iter().copied());
             let message = format!("found {}, must be {allowed}{meant}", shown(text));
-            findings.add(path, Problem::NotSupported, message);
+            findings.add(at, Problem::NotSupported, message);
         }
     }
     let count = text.chars().count() as u64;
     if count < schema.get("minLength").and_then(Value::as_u64).unwrap_or(0) {
-        findings.add(path, Problem::Invalid, "must not be empty");
+        findings.add(at, Problem::Invalid, "must not be empty");
     }
     if let Some(most) = schema.get("maxLength").and_then(Value::as_u64)
         && count > most
     {
         let message = format!("is {count} characters long, {most} at most");
-        findings.add(path, Problem::TooLong, message);
+        findings.add(at, Problem::TooLong, message);
     }
 }
 
-fn check_range(number: f64, schema: &Value, path: &str, findings: &mut Findings) {
+fn check_range(number: f64, schema: &Value, at: At<'_>, findings: &mut Findings) {
     let least = schema.get("minimum").and_then(Value::as_f64);
     let most = schema.get("maximum").and_then(Value::as_f64);
     let too_small = least.is_some_and(|least| number < least);
@@ -182,7 +182,7 @@ fn check_range(number: f64, schema: &Value, path: &str, findings: &mut Findings)
         (Some(least), None) => format!("is {number}, must be {least} or more"),
         (None, most) => format!("is {number}, must be {} or less", most.unwrap_or_default()),
     };
-    findings.add(path, Problem::Invalid, message);
+    findings.add(at, Problem::Invalid, message);
 }
 
 fn is_of_type(value: &Value, wanted: &str) -> bool {
