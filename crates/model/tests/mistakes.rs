@@ -171,11 +171,13 @@ fn names_are_checked_and_mended() {
         "run": [{"process": {"command": ["x"], "env": {"1A": "x"}, "workdir": "data"}}],
     }));
     app["metadata"]["name"] = json!("My App");
+    app["metadata"]["namespace"] = json!("A/b");
     app["metadata"]["labels"] = json!({"ok": 5, "x y": "z"});
     check(
         &app,
         expect![[r#"
             metadata.name: "My App" is not a name: lower-case letters, digits and '-', a letter or digit at both ends; "my-app" would do [FieldValueInvalid]
+            metadata.namespace: "A/b" is not a name: lower-case letters, digits and '-', a letter or digit at both ends; "a-b" would do [FieldValueInvalid]
             metadata.labels.ok: expected a string, found the number 5 [FieldValueTypeInvalid]
             metadata.labels[x y]: "x y" is not a key: letters, digits, '-', '_' and '.' (63 at most, a letter or digit at both ends), with a prefix such as "example.org/" if wanted [FieldValueInvalid]
             spec.components[0].name: "Web_Server" is not a name: lower-case letters, digits and '-', a letter or digit at both ends; "web-server" would do [FieldValueInvalid]

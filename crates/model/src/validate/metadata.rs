@@ -62,6 +62,20 @@ fn check_metadata(kind: &str, metadata: &Map<String, Value>, findings: &mut Find
             findings.add("metadata.name", Problem::Required, "is required (Name of the object)")
         }
     }
+    match metadata.get("namespace") {
+        // Go clients write an empty one where they mean none.
+        Some(Value::String(namespace)) if namespace.is_empty() => (),
+        Some(Value::String(namespace)) => {
+            if let Err(message) = names::label(namespace) {
+                findings.add("metadata.namespace", Problem::Invalid, message);
+            }
+        }
+        Some(Value::Null) | None => (),
+        Some(other) => {
+            let message = format!("expected a string, found {}", describe(other));
+            findings.add("metadata.namespace", Problem::TypeInvalid, message);
+        }
+    }
     for map in ["labels", "annotations"] {
         check_text_map(metadata, map, findings);
     }
