@@ -20,13 +20,13 @@ pub(crate) struct Host {
 
 /// The components that the texts name, each with the port where one is named; in order of the
 /// texts, without repetition.
-pub(crate) fn connections(
-    texts: &[String],
+pub(crate) fn connections<'t>(
+    texts: impl Iterator<Item = &'t str>,
     hosts: &BTreeMap<String, Host>,
     own_name: &str,
 ) -> Vec<Connection> {
     let mut found: Vec<Connection> = Vec::new();
-    for text in texts.iter().filter(|text| text.len() <= TEXT_BYTES_MAX) {
+    for text in texts.filter(|text| text.len() <= TEXT_BYTES_MAX) {
         for mention in mentions(text) {
             let Some(host) = lookup(mention.host, hosts) else { continue };
             let certain = mention.is_address || mention.host.len() == text.trim().len();
@@ -84,7 +84,8 @@ struct Mention<'t> {
 
 /// Every run of letters, digits, dots and dashes in a text may be a host name.
 fn mentions(text: &str) -> Vec<Mention<'_>> {
-    let in_host = |letter: char| letter.is_ascii_alphanumeric() || "-._".contains(letter);
+    let in_host =
+        |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '.' | '_');
     let mut found = Vec::new();
     let mut at = 0;
     while at < text.len() {
@@ -127,8 +128,8 @@ mod tests {
             ("web-svc".to_owned(), host("web", &[(80, 8080), (443, 8443)])),
             ("own".to_owned(), host("own", &[(1, 1)])),
         ]);
-        let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
-        let lines = connections(&texts, &hosts, "own").into_iter().map(|connection| {
+        let texts = texts.iter().copied();
+        let lines = connections(texts, &hosts, "own").into_iter().map(|connection| {
             let port = connection.port.map_or("any port".to_owned(), |port| port.to_string());
             format!("{} {port} {}\n", connection.to, connection.protocol)
         });

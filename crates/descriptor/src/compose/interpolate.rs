@@ -1,6 +1,7 @@
 //! Variables of compose files: `$NAME`, `${NAME:-default}` and their kin are filled in before
 //! anything is read. Values come from `.env` only: a conversion must not depend on who runs it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use tombolo_yaml::{Key, Node, Value};
@@ -17,10 +18,27 @@ const TOTAL_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 pub(super) type Variables = BTreeMap<String, String>;
 
-/// The document with its variables filled in. Keys are left alone, as compose does.
-pub(super) fn document(field: &Field<'_>, variables: &Variables, reader: &mut Reader<'_>) -> Node {
+/// The document with its variables filled in; itself if it has none. Keys are left alone, as compose
+/// does.
+pub(super) fn document<'a>(
+    field: &Field<'a>,
+    variables: &Variables,
+    reader: &mut Reader<'_>,
+) -> Cow<'a, Node> {
+    if !has_variables(field.node) {
+        return Cow::Borrowed(field.node);
+    }
     let mut bytes_left = Some(TOTAL_BYTES_MAX);
-    filled(field, variables, &mut bytes_left, reader)
+    Cow::Owned(filled(field, variables, &mut bytes_left, reader))
+}
+
+fn has_variables(node: &Node) -> bool {
+    match &node.value {
+        Value::String(text) => text.contains('$'),
+        Value::List(items) => items.iter().any(has_variables),
+        Value::Map(entries) => entries.iter().any(|(_, value)| has_variables(value)),
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) => false,
+    }
 }
 
 /// Once nothing of `bytes_left` is left, texts stay as they are.

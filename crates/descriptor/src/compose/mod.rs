@@ -166,14 +166,9 @@ impl Project<'_> {
                     None => call.tell_missing(names.keys().map(String::as_str), reader),
                 }
             }
-            let texts: Vec<String> = container
-                .env
-                .values()
-                .chain(&container.command)
-                .chain(&container.args)
-                .cloned()
-                .collect();
-            for found in mentions::connections(&texts, &hosts, &component.name) {
+            let texts = container.env.values().chain(&container.command).chain(&container.args);
+            let texts = texts.map(String::as_str);
+            for found in mentions::connections(texts, &hosts, &component.name) {
                 let what = format!("it calls {:?}, whose name is in its environment", found.to);
                 field.assumed(reader, &what);
                 mentions::add(&mut component.connects, found);

@@ -13,6 +13,8 @@ use tombolo_yaml::Node;
 use crate::beyond::foreign;
 use crate::fields::Field;
 use crate::kubernetes::container::text_map;
+use crate::kubernetes::kept::{WRITTEN_BY_CLUSTER, cleaned, keep_one_replica, named_objects};
+use crate::kubernetes::leads::{Leads, leads};
 use crate::kubernetes::pod::Objects;
 use crate::kubernetes::scheduling::Selector;
 use crate::kubernetes::service::{self, Service};
@@ -21,20 +23,8 @@ use crate::kubernetes::{LABEL_PART_OF, service::ingress_backends};
 use crate::mentions::{self, Host};
 use crate::reader::Reader;
 
-/// As many as an App may have components; each is held against all Services.
+/// As many as an App may have components; the names of each are held against all others.
 const WORKLOADS_MAX: usize = 512;
-
-/// What the cluster wrote into an object; whoever applies it leaves it out.
-const WRITTEN_BY_CLUSTER: &[&str] = &[
-    "creationTimestamp",
-    "deletionGracePeriodSeconds",
-    "deletionTimestamp",
-    "generation",
-    "managedFields",
-    "resourceVersion",
-    "selfLink",
-    "uid",
-];
 
 /// The objects of a file, sorted.
 #[derive(Debug, Default)]
@@ -160,22 +150,26 @@ impl<'a> File<'a> {
             }
             return None;
         }
-        let names = self.names(&workloads, reader);
+        let leads = leads(&self.services, &workloads);
+        let names = self.names(&workloads, &leads, reader);
         let labels: Vec<(String, BTreeMap<String, String>)> = names
             .iter()
             .zip(&workloads)
             .map(|(name, workload)| (name.clone(), workload.labels.clone()))
             .collect();
-        let hosts = self.hosts(&workloads, &names);
+        let hosts = self.hosts(&workloads, &names, &leads);
         let public: Vec<String> = self.ingresses.iter().flat_map(ingress_backends).collect();
         let app_name = name.unwrap_or_else(|| app_name(&workloads, reader));
         let mut spec = AppSpec::default();
         for (index, (workload, name)) in workloads.into_iter().zip(names).enumerate() {
             reader.origin(format!("spec.components[{index}]"), workload.root.node.span);
-            let component = self.component(workload, name, &public, &labels, &hosts, reader);
+            let services = leads.to[index].iter().map(|number| &self.services[*number]);
+            let services = services.collect();
+            let around = Around { services, public: &public, labels: &labels, hosts: &hosts };
+            let component = self.component(workload, name, &around, reader);
             spec.components.push(component);
         }
-        self.tell_unmatched(&labels, reader);
+        self.tell_unmatched(&leads, reader);
         self.keep_rest(&mut spec, reader);
         let mut app = App::new(&app_name, spec);
         let mut namespaces = self.namespaces.into_iter();
@@ -192,12 +186,16 @@ impl<'a> File<'a> {
 
     /// A component is called what others call it: like its workload, unless the only Service that
     /// leads to it has another name.
-    fn names(&self, workloads: &[Workload<'a>], reader: &mut Reader<'_>) -> Vec<String> {
+    fn names(
+        &self,
+        workloads: &[Workload<'a>],
+        leads: &Leads,
+        reader: &mut Reader<'_>,
+    ) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
-        for workload in workloads {
-            let leading: Vec<&Service<'_>> =
-                self.services.iter().filter(|service| service.selects(&workload.labels)).collect();
-            let name = match leading.as_slice() {
+        for (workload, leading) in workloads.iter().zip(&leads.to) {
+            let leading = leading.iter().map(|number| &self.services[*number]);
+            let name = match leading.collect::<Vec<_>>().as_slice() {
                 [only]
                     if only.name != workload.name
                         && !names.contains(&only.name)
@@ -221,13 +219,18 @@ impl<'a> File<'a> {
     }
 
     /// Every name under which a component can be called.
-    fn hosts(&self, workloads: &[Workload<'a>], names: &[String]) -> BTreeMap<String, Host> {
+    fn hosts(
+        &self,
+        workloads: &[Workload<'a>],
+        names: &[String],
+        leads: &Leads,
+    ) -> BTreeMap<String, Host> {
         let mut hosts = BTreeMap::new();
-        for service in &self.services {
-            let behind = workloads.iter().zip(names).find(|(one, _)| service.selects(&one.labels));
-            if let Some((workload, name)) = behind {
-                let ports = service.ways(&workload.pod.ports);
-                hosts.insert(service.name.clone(), Host { component: name.clone(), ports });
+        for (service, behind) in self.services.iter().zip(&leads.behind) {
+            if let Some(first) = behind.first() {
+                let ports = service.ways(&workloads[*first].pod.ports);
+                let component = names[*first].clone();
+                hosts.insert(service.name.clone(), Host { component, ports });
             }
         }
         hosts
@@ -237,20 +240,18 @@ impl<'a> File<'a> {
         &self,
         workload: Workload<'a>,
         name: String,
-        public: &[String],
-        labels: &[(String, BTreeMap<String, String>)],
-        hosts: &BTreeMap<String, Host>,
+        around: &Around<'_, 'a>,
         reader: &mut Reader<'_>,
     ) -> Component {
         let mut component = Component { name, ..Component::default() };
         component.replicas = workload.replicas;
         component.stateful = workload.stateful;
         component.unavailable_max = workload.unavailable_max;
-        let mut manifests = vec![single(cleaned(workload.root.node))];
-        for service in self.services.iter().filter(|one| one.selects(&workload.labels)) {
-            manifests.push(cleaned(service.field.node));
+        let mut kept = vec![workload.root.node];
+        for service in &around.services {
+            kept.push(service.field.node);
             for mut expose in service.expose(&workload.pod.ports, reader) {
-                expose.public |= public.contains(&service.name);
+                expose.public |= around.public.contains(&service.name);
                 push_expose(&mut component.expose, expose);
             }
         }
@@ -267,18 +268,19 @@ impl<'a> File<'a> {
                     object.error(reader, "too-large", "too many workloads name this object");
                     break;
                 }
-                manifests.push(cleaned(object.node));
+                kept.push(object.node);
             }
         }
-        component.connects = mentions::connections(&workload.pod.texts, hosts, &component.name);
+        let texts = workload.pod.texts.iter().map(String::as_str);
+        component.connects = mentions::connections(texts, around.hosts, &component.name);
         for connection in &component.connects {
             let what = format!("it calls {:?}, whose name is in its environment", connection.to);
             workload.root.head().assumed(reader, &what);
         }
         let pod = workload.pod;
-        component.affinity = affinity(&component.name, &pod.with, &pod.apart, labels);
+        component.affinity = affinity(&component.name, &pod.with, &pod.apart, around.labels);
         for selector in pod.with.iter().chain(&pod.apart) {
-            if !labels.iter().any(|(_, labels)| selector.matches(labels)) {
+            if !around.labels.iter().any(|(_, labels)| selector.matches(labels)) {
                 selector.field.dropped(reader, "no component of this file has these labels");
             }
         }
@@ -289,6 +291,10 @@ impl<'a> File<'a> {
         component.health = pod.health;
         component.stop_grace = pod.stop_grace;
         if workload.keeps_manifests {
+            let mut manifests: Vec<Value> = kept.into_iter().map(cleaned).collect();
+            if let Some(own) = manifests.first_mut() {
+                keep_one_replica(own);
+            }
             component.run.push(Run { manifests, ..Run::default() });
         }
         if let Some(container) = pod.container {
@@ -297,13 +303,9 @@ impl<'a> File<'a> {
         component
     }
 
-    fn tell_unmatched(
-        &self,
-        labels: &[(String, BTreeMap<String, String>)],
-        reader: &mut Reader<'_>,
-    ) {
-        for service in &self.services {
-            if !labels.iter().any(|(_, labels)| service.selects(labels)) {
+    fn tell_unmatched(&self, leads: &Leads, reader: &mut Reader<'_>) {
+        for (service, behind) in self.services.iter().zip(&leads.behind) {
+            if behind.is_empty() {
                 service
                     .field
                     .head()
@@ -332,6 +334,16 @@ impl<'a> File<'a> {
             }
         }
     }
+}
+
+/// What a component needs to know of the others.
+struct Around<'s, 'a> {
+    /// The Services that lead to it.
+    services: Vec<&'s Service<'a>>,
+    /// The names of the Services that an Ingress opens.
+    public: &'s [String],
+    labels: &'s [(String, BTreeMap<String, String>)],
+    hosts: &'s BTreeMap<String, Host>,
 }
 
 fn push_expose(list: &mut Vec<Expose>, expose: Expose) {
@@ -364,24 +376,6 @@ fn affinity(
     (affinity != Affinity::default()).then_some(affinity)
 }
 
-/// The names of other objects that an object speaks of, wherever one does.
-fn named_objects(node: &Node) -> BTreeSet<&str> {
-    let mut names = BTreeSet::new();
-    let mut waiting = vec![node];
-    while let Some(node) = waiting.pop() {
-        for (key, value) in node.as_map().into_iter().flatten() {
-            // Beside an image it is the name of the container itself.
-            let names_one = matches!(key.text.as_str(), "claimName" | "name");
-            if names_one && node.get("image").is_none() {
-                names.extend(value.as_str());
-            }
-            waiting.push(value);
-        }
-        waiting.extend(node.as_list().into_iter().flatten());
-    }
-    names
-}
-
 fn app_name(workloads: &[Workload<'_>], reader: &mut Reader<'_>) -> String {
     let part_of = workloads.iter().find_map(|workload| {
         let path = ["metadata", "labels", LABEL_PART_OF];
@@ -399,26 +393,4 @@ fn app_name(workloads: &[Workload<'_>], reader: &mut Reader<'_>) -> String {
     reader.origin("metadata.name", first.root.node.span);
     let path = first.root.path.key("metadata").key("name");
     reader.label(name, &path, first.root.key_span).unwrap_or_else(|| name.to_owned())
-}
-
-/// The object without what a cluster wrote into it.
-fn cleaned(node: &Node) -> Value {
-    let mut object = node.to_json();
-    if let Some(top) = object.as_object_mut() {
-        top.remove("status");
-        if let Some(metadata) = top.get_mut("metadata").and_then(Value::as_object_mut) {
-            for key in WRITTEN_BY_CLUSTER {
-                metadata.remove(*key);
-            }
-        }
-    }
-    object
-}
-
-/// One instance of a component is one pod.
-fn single(mut object: Value) -> Value {
-    if let Some(replicas) = object.pointer_mut("/spec/replicas") {
-        *replicas = 1.into();
-    }
-    object
 }

@@ -10,6 +10,8 @@
 pub(crate) mod assemble;
 pub(crate) mod container;
 mod expand;
+mod kept;
+mod leads;
 pub(crate) mod pod;
 mod probes;
 pub(crate) mod scheduling;

@@ -70,11 +70,11 @@ pub(super) fn take_mentioned(
     hosts: &BTreeMap<String, Host>,
 ) {
     let container = component.run.iter().find_map(|run| run.container.as_ref());
-    let texts: Vec<String> = container
+    let texts = container
         .into_iter()
-        .flat_map(|one| one.env.values().chain(&one.command).chain(&one.args).cloned())
-        .collect();
-    let found = mentions::connections(&texts, hosts, &component.name);
+        .flat_map(|one| one.env.values().chain(&one.command).chain(&one.args))
+        .map(String::as_str);
+    let found = mentions::connections(texts, hosts, &component.name);
     for connection in &mut rest.connects {
         let bare = |one: &Connection| (one.to.clone(), one.port, one.protocol, one.app.clone());
         if found.iter().any(|known| bare(known) == bare(connection)) {
