@@ -78,6 +78,11 @@ impl Files for Text {
         }
         bounded(fs::File::open(&path).ok()?, &path, FILE_BYTES_MAX).ok()
     }
+
+    fn folder(&self) -> Option<String> {
+        let real = self.folder.as_ref()?.canonicalize().ok()?;
+        Some(real.file_name()?.to_string_lossy().into_owned())
+    }
 }
 
 /// Reads the objects of all files. `-` is stdin; a folder means its `*.yaml`, `*.yml` and `*.json`,
@@ -206,7 +211,12 @@ fn all_of(problems: &[String]) -> Failure {
 /// becomes the objects that stand for it; what that left out is told in the notes.
 pub(crate) fn parse(text: &Text, from: Option<Format>) -> Result<Objects, Vec<String>> {
     if text.name.ends_with(".json") && from.is_none() {
-        return json_objects(text);
+        let documents = json_documents(text)?;
+        // A descriptor may be JSON as well; those of others say no kind.
+        if !matches!(documents.as_slice(), [(_, Value::Object(only))] if !only.contains_key("kind"))
+        {
+            return objects(text, documents);
+        }
     }
     let (documents, problems) = tombolo_yaml::documents(&text.text, &Limits::default());
     let broken = problems.iter().any(|problem| problem.severity == Severity::Error);
@@ -298,7 +308,7 @@ fn objects(text: &Text, documents: Documents) -> Result<Objects, Vec<String>> {
 type Documents = Vec<(u32, Value)>;
 
 /// One JSON object after the other, as `kubectl get -o json` and `jq` print them.
-fn json_objects(text: &Text) -> Result<Objects, Vec<String>> {
+fn json_documents(text: &Text) -> Result<Documents, Vec<String>> {
     let mut documents = Vec::new();
     let mut stream = serde_json::Deserializer::from_str(&text.text).into_iter::<Value>();
     let mut start = 0;
@@ -314,7 +324,7 @@ fn json_objects(text: &Text) -> Result<Objects, Vec<String>> {
             return Err(vec![format!("{}:1: more than {DOCUMENTS_MAX} documents", text.name)]);
         }
     }
-    objects(text, documents)
+    Ok(documents)
 }
 
 /// The line on which the next thing after `offset` begins.
@@ -442,6 +452,31 @@ items:
                 a.yaml:1 A two -
             "#]],
         );
+    }
+
+    #[test]
+    fn a_descriptor_in_json_is_one_all_the_same() {
+        check(
+            "shop.json",
+            r#"{"services": {"web": {"image": "nginx:1"}}}"#,
+            expect![[r#"
+                shop.json:1 App shop -
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_compose_file_without_a_name_goes_by_its_folder() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let home = folder.path().join("Shop");
+        fs::create_dir(&home).expect("a folder in it");
+        let path = home.join("compose.yaml");
+        fs::write(&path, "services: {web: {image: 'nginx:1'}}\n").expect("written");
+        // As it is given from within the folder, the name says nothing.
+        let mut text = texts_at(&path, FILE_BYTES_MAX).expect("readable").remove(0);
+        text.name = "compose.yaml".to_owned();
+        let objects = parse(&text, None).expect("valid");
+        assert_eq!(objects.manifests[0].name, "shop");
     }
 
     #[test]

@@ -81,6 +81,11 @@ impl Reading {
 /// Contents of files that a descriptor names (`env_file`, secrets, configs).
 pub trait Files {
     fn read(&self, path: &str) -> Option<String>;
+
+    /// The name of the folder where the text itself lies: some formats name an App by it.
+    fn folder(&self) -> Option<String> {
+        None
+    }
 }
 
 /// No files at all.

@@ -56,6 +56,11 @@ impl<'a> Reader<'a> {
         self.source
     }
 
+    /// The name of the folder where the text lies, if the caller knows it.
+    pub(crate) fn folder(&self) -> Option<String> {
+        self.files.folder()
+    }
+
     /// Keeps an object that is no App for whoever applies the Apps.
     pub(crate) fn other(&mut self, object: serde_json::Value) {
         self.others.push(object);
@@ -113,6 +118,11 @@ impl<'a> Reader<'a> {
         let diagnostic = self.error(code, path, span, message);
         diagnostic.severity = Severity::Warning;
         diagnostic
+    }
+
+    /// Whether something of this code was told.
+    pub(crate) fn has_told(&self, code: &str) -> bool {
+        self.diagnostics.iter().any(|diagnostic| diagnostic.code == code)
     }
 
     pub(crate) fn has_errors(&self) -> bool {

@@ -30,7 +30,7 @@ use crate::fields::{Field, Fields};
 use crate::mentions::{self, Host};
 use crate::reader::{Reader, dashed};
 
-/// The name of an App whose file has none. Compose takes that of the folder, which is not known.
+/// The name of an App whose text has none and lies in no folder.
 const NAMELESS: &str = "compose";
 /// As many as an App may have components.
 const SERVICES_MAX: usize = 512;
@@ -47,11 +47,11 @@ pub(crate) fn read(documents: &[Node], reader: &mut Reader<'_>) -> Vec<App> {
     let root = Field::document(document);
     let name = root.node.get("name").and_then(Node::as_str).map(str::to_owned);
     if name.is_none() {
-        let assumed = name_of_file(reader.source());
+        let assumed = name_of_file(reader);
         let what = format!("the App is named {assumed:?}; \"name\" at the top would name it");
         root.assumed(reader, &what);
     }
-    let name = name.unwrap_or_else(|| name_of_file(reader.source()));
+    let name = name.unwrap_or_else(|| name_of_file(reader));
     let path = root.path.key("name");
     let name = reader.label(&name, &path, root.node.span).unwrap_or(name);
     let components = read_project(&root, &name, reader);
@@ -59,17 +59,19 @@ pub(crate) fn read(documents: &[Node], reader: &mut Reader<'_>) -> Vec<App> {
 }
 
 /// A project without a name goes by its file, or by the folder where the file has the usual name.
-fn name_of_file(source: &str) -> String {
-    let mut parts = source.rsplit(['/', '\\']);
+fn name_of_file(reader: &Reader<'_>) -> String {
+    let mut parts = reader.source().rsplit(['/', '\\']);
     let file = parts.next().unwrap_or_default();
     let stem = [".yaml", ".yml", ".json"].iter().find_map(|ending| file.strip_suffix(ending));
     let name = match stem {
-        Some("compose" | "docker-compose") => parts.next(),
-        Some(stem) => Some(stem),
+        Some("compose" | "docker-compose") => {
+            reader.folder().or_else(|| parts.next().map(str::to_owned))
+        }
+        Some(stem) => Some(stem.to_owned()),
         // Not a file: a stream or a request.
         None => None,
     };
-    let name = name.map(dashed).filter(|name| !name.is_empty());
+    let name = name.map(|name| dashed(&name)).filter(|name| !name.is_empty());
     name.unwrap_or_else(|| NAMELESS.to_owned())
 }
 

@@ -115,6 +115,10 @@ impl<'a> Manifests<'a> {
     }
 
     pub(super) fn tell_unused(&self, reader: &mut Reader<'_>) {
+        // Where a list of names was lost to a missing blank, all of them look unused.
+        if reader.has_told("missing-blank") {
+            return;
+        }
         for manifest in self.list.iter().filter(|manifest| !manifest.is_used) {
             let message = format!("no component names the manifest {}", shown(manifest.name));
             let span = manifest.content.key_span;
