@@ -53,6 +53,13 @@ fn converted(reading: &Reading, args: &ConvertArgs) -> Result<Vec<String>, Failu
         }
     }
     for app in &reading.apps {
+        if !app.spec.components.iter().any(|component| args.to.runs(component)) {
+            let name = app.metadata.name.as_deref().unwrap_or_default();
+            let message = format!("the app {name:?} cannot be written as {}", args.to);
+            return Err(Failure::failed(message).hint(
+                "none of its components runs in a way that the format knows; give one a container",
+            ));
+        }
         let written = write::write(app, args.to);
         for unsaid in written.notes.iter().filter(|_| !args.quiet) {
             output::note(&format!("{}: dropped {}: {}", args.to, unsaid.path, unsaid.message));

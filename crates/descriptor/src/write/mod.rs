@@ -16,6 +16,8 @@ mod unsaid;
 use std::fmt;
 use std::str::FromStr;
 
+use tombolo_model::component::Component;
+use tombolo_model::run::Run;
 use tombolo_model::{App, suggest};
 
 pub use unsaid::Unsaid;
@@ -49,6 +51,24 @@ impl Target {
             Target::Codeco => "codeco",
             Target::Compose => "compose",
             Target::Kubernetes => "kubernetes",
+        }
+    }
+}
+
+impl Target {
+    /// Whether the format has a way to run a component. One that it cannot run is left out, with
+    /// notes.
+    pub fn runs(self, component: &Component) -> bool {
+        let any = |can: fn(&Run) -> bool| component.run.iter().any(can);
+        let container = any(|run| run.container.is_some());
+        let manifests = any(|run| !run.manifests.is_empty());
+        let compose = any(|run| run.compose.is_some());
+        match self {
+            Target::Native => true,
+            Target::Icos => container || manifests || compose,
+            Target::Codeco => container,
+            Target::Compose => container || compose,
+            Target::Kubernetes => container || manifests,
         }
     }
 }

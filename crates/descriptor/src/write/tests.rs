@@ -5,8 +5,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tombolo_yaml::Limits;
 
-use super::Target;
 use super::emit::{Style, document};
+use super::{Target, write};
+use crate::{NoFiles, Source, read};
 
 #[track_caller]
 fn check(value: &Value, expected: Expect) {
@@ -89,6 +90,38 @@ fn puts_the_keys_where_people_look_for_them() {
 fn a_format_that_cannot_be_written_is_named() {
     assert_eq!("codeco".parse(), Ok(Target::Codeco));
     expect![[r#""kubernets" cannot be written; there is "native", "icos", "codeco", "compose" or "kubernetes" (did you mean "kubernetes"?)"#]].assert_eq(&"kubernets".parse::<Target>().unwrap_err());
+}
+
+#[test]
+fn knows_which_ways_to_run_a_format_has() {
+    let ways = [
+        ("container: {image: 'a:1'}", "native icos codeco compose kubernetes"),
+        ("process: {command: [a]}", "native"),
+        (
+            "manifests: [{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: a, image: 'a:1'}]}}]",
+            "native icos kubernetes",
+        ),
+        ("compose: {services: {a: {image: 'a:1'}}}", "native icos compose"),
+    ];
+    for (way, expected) in ways {
+        let text = format!(
+            "apiVersion: tombolo.dev/v1alpha1\nkind: App\nmetadata: {{name: a}}\n\
+             spec: {{components: [{{name: a, run: [{{{way}}}]}}]}}\n"
+        );
+        let reading = read(Source { name: "a", text: &text }, None, &NoFiles);
+        assert_eq!(reading.diagnostics, vec![], "for {way}");
+        let app = &reading.apps[0];
+        let mut known = Vec::new();
+        for target in Target::ALL {
+            let written = write(app, *target).text;
+            let back = read(Source { name: "a", text: &written }, None, &NoFiles);
+            let reads_back = !back.has_errors() && !back.apps.is_empty();
+            let runs = target.runs(&app.spec.components[0]);
+            assert_eq!(runs, reads_back, "{target} for {way}: {:?}\n{written}", back.diagnostics);
+            known.extend(runs.then_some(target.as_str()));
+        }
+        assert_eq!(known.join(" "), expected, "for {way}");
+    }
 }
 
 fn text() -> impl Strategy<Value = String> {
