@@ -111,6 +111,21 @@ async fn apply(client: &Client, foreign: &Foreign, action: &Action) -> Result<()
             }
             tell(client, foreign, &action.why).await
         }
+        Verb::Replace { app, uid, spec } => {
+            let patch = json!([
+                {"op": "test", "path": "/metadata/uid", "value": uid},
+                {"op": "add", "path": "/spec", "value": spec},
+            ]);
+            let patch: json_patch::Patch =
+                serde_json::from_value(patch).map_err(kube::Error::SerdeError)?;
+            let api: Api<App> = Api::namespaced(client.clone(), &foreign.namespace);
+            let params = PatchParams {
+                field_manager: Some(FIELD_MANAGER.to_owned()),
+                ..PatchParams::default()
+            };
+            api.patch(app, &params, &Patch::Json::<()>(patch)).await?;
+            tell(client, foreign, &action.why).await
+        }
         Verb::Delete { app, uid } => {
             let api: Api<App> = Api::namespaced(client.clone(), &foreign.namespace);
             let only = Preconditions { uid: Some(uid.clone()), resource_version: None };

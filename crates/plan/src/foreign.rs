@@ -53,6 +53,12 @@ pub struct Action {
 pub enum Verb {
     /// Write these objects, in this order, in the namespace of the foreign one and owned by it.
     Write(Vec<Value>),
+    /// Give an App that is there this spec, whatever else somebody wrote into it.
+    Replace {
+        app: String,
+        uid: String,
+        spec: Value,
+    },
     Delete {
         app: String,
         uid: String,
@@ -102,8 +108,19 @@ fn decide(foreign: &Foreign, observed: &Observed) -> Vec<(Verb, String)> {
     let stale: Vec<&App> = wanted.iter().filter(is_stale).collect();
     if !stale.is_empty() {
         let others = reading.others.iter().map(|other| foreign.own_object(other));
-        let apps = stale.iter().filter_map(|app| serde_json::to_value(app).ok());
-        decided.push((Verb::Write(others.chain(apps).collect()), notes(&reading)));
+        let missing = stale.iter().filter(|app| there(app).is_none());
+        let missing = missing.filter_map(|app| serde_json::to_value(app).ok());
+        let written: Vec<Value> = others.chain(missing).collect();
+        if !written.is_empty() {
+            decided.push((Verb::Write(written), notes(&reading)));
+        }
+        let changed = stale.iter().filter_map(|app| Some((app, there(app)?)));
+        for (app, found) in changed {
+            let Ok(spec) = serde_json::to_value(&app.spec) else { continue };
+            let (name, uid) = (found.metadata.name.clone(), found.metadata.uid.clone());
+            let (app, uid) = (name.unwrap_or_default(), uid.unwrap_or_default());
+            decided.push((Verb::Replace { app, uid, spec }, notes(&reading)));
+        }
     }
     let is_wanted = |app: &App| wanted.iter().any(|w| w.metadata.name == app.metadata.name);
     for app in observed.apps.iter().filter(|app| foreign.owns(app) && !is_wanted(app)) {
@@ -266,6 +283,7 @@ impl fmt::Display for Action {
                 let names: Vec<String> = names.collect();
                 write!(out, "write {}: {}", names.join(", "), self.why)
             }
+            Verb::Replace { app, .. } => write!(out, "replace App {app}: {}", self.why),
             Verb::Delete { app, .. } => write!(out, "delete App {app}: {}", self.why),
             Verb::Status(_) => write!(out, "write the status: {}", self.why),
         }

@@ -53,12 +53,20 @@ fn carry_out(observed: &mut Observed) {
             Verb::Delete { app, .. } => {
                 observed.apps.retain(|found| found.metadata.name.as_ref() != Some(&app));
             }
+            // What is there already would be merged with, and keep what somebody else wrote.
             Verb::Write(objects) => {
                 for object in objects.into_iter().filter(|object| object["kind"] == "App") {
                     let app: App = serde_json::from_value(object).unwrap();
-                    observed.apps.retain(|found| found.metadata.name != app.metadata.name);
+                    assert!(
+                        observed.apps.iter().all(|found| found.metadata.name != app.metadata.name)
+                    );
                     observed.apps.push(app);
                 }
+            }
+            Verb::Replace { app, spec, .. } => {
+                let found = observed.apps.iter_mut();
+                let mut found = found.filter(|found| found.metadata.name.as_ref() == Some(&app));
+                found.next().unwrap().spec = serde_json::from_value(spec).unwrap();
             }
         }
     }
@@ -86,13 +94,17 @@ fn an_app_that_someone_changed_is_written_again() {
     let mut observed = Observed { objects: vec![codeco(Value::Null)], ..Observed::default() };
     carry_out(&mut observed);
     carry_out(&mut observed);
+    // Also what only somebody else ever wrote.
     observed.apps[0].spec.components[0].replicas = Some(7);
+    observed.apps[0].spec.homogeneous = true;
     check(
         &observed,
         expect![[r#"
-        write App shop: an App was made of it; dropped spec.codecoapp-msspec[0].podspec.containers[0].name: a container is named after its component
+        replace App shop: an App was made of it; dropped spec.codecoapp-msspec[0].podspec.containers[0].name: a container is named after its component
     "#]],
     );
+    carry_out(&mut observed);
+    check(&observed, expect![[""]]);
 }
 
 #[test]
