@@ -12,6 +12,7 @@ use tombolo_document::selector::{FieldSelector, LabelSelector};
 use tombolo_document::{apply, jsonpath, patch, protobuf};
 use tombolo_identity::Token;
 use tombolo_model::quantity::{Arch, BitRate, Bytes, Cpu, Duration};
+use tombolo_yaml::Limits;
 
 /// A parser under test.
 #[derive(Clone, Copy, Debug)]
@@ -245,11 +246,13 @@ pub const PARSERS: &[Parser] = &[
         seeds: &[
             "a: &x [1, 2.5]\nb: {<<: {c: *x}, d: !!str 5}\n---\n- |\n  text\n- -x: 'y'\n",
             "a:\n\tb: 1\nc: d: e\n...\n%YAML 1.2\n---\n? [k]\n: \"v\"\n",
+            "---\na: 1 # c\nb:\n- c: \"x\\n\"\n  d: |-\n    e\n\n    f\n-\n  - 'g'\n  - {h: [i, -1], \"j\":{}}\nk:\n---\n[l,\n m]\n",
         ],
         read: |data| {
             let text = text(data);
-            let limits = tombolo_yaml::Limits::default();
+            let limits = Limits::default();
             let (nodes, problems) = tombolo_yaml::documents(&text, &limits);
+            assert!(tombolo_yaml::both_ways_agree(&text, &limits), "the quick way is another");
             for node in nodes {
                 let _ = node.to_json();
             }
@@ -278,6 +281,7 @@ pub fn read(name: &str, data: &[u8]) {
 fn descriptor(format: Format, data: &[u8]) {
     let text = text(data);
     let source = Source { name: "input", text: &text };
+    assert!(tombolo_yaml::both_ways_agree(&text, &Limits::default()), "the quick way is another");
     for format in [Some(format), None] {
         let reading = tombolo_descriptor::read(source, format, &NoFiles);
         let _ = tombolo_descriptor::render(source, &reading.diagnostics, Colour::Always);
