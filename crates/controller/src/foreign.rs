@@ -5,29 +5,41 @@
 use std::future::Future;
 use std::time::Duration;
 
-use futures::StreamExt;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions};
 use kube::core::GroupVersionKind;
 use kube::{Client, ResourceExt};
-use serde_json::{Value, json};
 
 use tombolo_model::{App, Assignment, Node, Site};
+use tombolo_plan::Monotonic;
 use tombolo_plan::foreign::{Action, Foreign, Kind, Observed, Verb, plan};
 
 use crate::clock::{self, Clock};
+use crate::cycle::{self, Cycle, Pace};
 use crate::event::{self, News, Tone};
-use crate::mirror::Mirrors;
+use crate::mirror::{Change, Mirrors};
+use crate::patch;
+use crate::typed::{Loan, Typed};
 
 /// Who we are in managedFields and Events.
 const FIELD_MANAGER: &str = "tombolo-foreign";
 /// More would hold up the next look.
 const ACTIONS_PER_ACTIVATION_MAX: usize = 64;
-/// Many changes come together; one look is enough for all of them.
-const LOOK_GAP_MIN: Duration = Duration::from_millis(100);
-/// What a failed action left is looked at again after this.
+/// What nobody told of is found by looking now and then.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
+/// What a failed action left is looked at again after this.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
+const PACE: Pace =
+    Pace { gap_min: Duration::from_millis(100), gap_factor: 1, first_within: LOOK_EVERY };
+
+struct Translation {
+    client: Client,
+    mirrors: Mirrors,
+    apps: Typed<App>,
+    assignments: Typed<Assignment>,
+    nodes: Typed<Node>,
+    sites: Typed<Site>,
+}
 
 /// Runs until `shutdown` is ready.
 pub async fn run(client: Client, clock: Clock, shutdown: impl Future<Output = ()>) {
@@ -39,49 +51,72 @@ pub async fn run(client: Client, clock: Clock, shutdown: impl Future<Output = ()
         ApiResource::erase::<Site>(&()),
     ];
     let watched: Vec<ApiResource> = kinds.iter().chain(&ours).cloned().collect();
-    let (mut mirrors, mut changes) = Mirrors::watch(&client, &watched);
-    let mut earliest = clock.now();
-    let mut wake_at = clock.now() + LOOK_EVERY;
-    let mut shutdown = std::pin::pin!(shutdown);
-    loop {
-        tokio::select! {
-            biased;
-            () = &mut shutdown => return,
-            () = clock.sleep_until(wake_at) => (),
-            Some(change) = changes.next() => {
-                if mirrors.note(change) {
-                    wake_at = wake_at.min(earliest);
-                }
-                continue;
+    let (mirrors, changes) = Mirrors::watch(&client, &watched);
+    let translation = Translation {
+        client,
+        mirrors,
+        apps: Typed::default(),
+        assignments: Typed::default(),
+        nodes: Typed::default(),
+        sites: Typed::default(),
+    };
+    cycle::run(translation, changes, PACE, clock, shutdown).await;
+}
+
+impl Cycle for Translation {
+    type Change = Change;
+
+    fn note(&mut self, change: Change) -> bool {
+        self.mirrors.note(change)
+    }
+
+    async fn activate(&mut self, now: Monotonic) -> Monotonic {
+        let objects = objects(&self.mirrors);
+        // Most have none of them, and need not look at all the rest.
+        if objects.is_empty() || !self.mirrors.all_listed() {
+            return now + LOOK_EVERY;
+        }
+        let (observed, loans) = self.look(objects);
+        let actions = plan(&observed);
+        let mut all_done = actions.len() <= ACTIONS_PER_ACTIVATION_MAX;
+        for action in actions.iter().take(ACTIONS_PER_ACTIVATION_MAX) {
+            let foreign = &observed.objects[action.object];
+            tracing::info!(kind = foreign.kind.as_str(), name = foreign.name, %action, "applying");
+            if let Err(error) = apply(&self.client, foreign, action).await {
+                all_done = false;
+                tracing::warn!(%action, %error, "failed; the next look decides again");
             }
         }
-        let all_done = activate(&client, &mirrors).await;
-        earliest = clock.now() + LOOK_GAP_MIN;
-        wake_at = clock.now() + if all_done { LOOK_EVERY } else { RETRY_AFTER };
+        self.put_back(observed, loans);
+        now + if all_done { LOOK_EVERY } else { RETRY_AFTER }
     }
 }
 
-/// Looks, decides, acts; once. Whether nothing is left to do.
-async fn activate(client: &Client, mirrors: &Mirrors) -> bool {
-    if !mirrors.all_listed() {
-        return true;
+impl Translation {
+    fn look(&mut self, objects: Vec<Foreign>) -> (Observed, [Loan; 4]) {
+        let count = Kind::ALL.len();
+        self.mirrors.refresh(count, &mut self.apps);
+        self.mirrors.refresh(count + 1, &mut self.assignments);
+        self.mirrors.refresh(count + 2, &mut self.nodes);
+        self.mirrors.refresh(count + 3, &mut self.sites);
+        let (apps, of_apps) = self.apps.lend();
+        let (assignments, of_assignments) = self.assignments.lend();
+        let (nodes, of_nodes) = self.nodes.lend();
+        let (sites, of_sites) = self.sites.lend();
+        let observed = Observed { objects, apps, assignments, nodes, sites };
+        (observed, [of_apps, of_assignments, of_nodes, of_sites])
     }
-    let observed = look(mirrors);
-    let actions = plan(&observed);
-    let mut all_done = actions.len() <= ACTIONS_PER_ACTIVATION_MAX;
-    for action in actions.iter().take(ACTIONS_PER_ACTIVATION_MAX) {
-        let foreign = &observed.objects[action.object];
-        tracing::info!(kind = foreign.kind.as_str(), name = foreign.name, %action, "applying");
-        if let Err(error) = apply(client, foreign, action).await {
-            all_done = false;
-            tracing::warn!(%action, %error, "failed; the next look decides again");
-        }
+
+    fn put_back(&mut self, observed: Observed, loans: [Loan; 4]) {
+        let [of_apps, of_assignments, of_nodes, of_sites] = loans;
+        self.apps.give_back(observed.apps, of_apps);
+        self.assignments.give_back(observed.assignments, of_assignments);
+        self.nodes.give_back(observed.nodes, of_nodes);
+        self.sites.give_back(observed.sites, of_sites);
     }
-    all_done
 }
 
-fn look(mirrors: &Mirrors) -> Observed {
-    let count = Kind::ALL.len();
+fn objects(mirrors: &Mirrors) -> Vec<Foreign> {
     let mut objects = Vec::new();
     for (index, kind) in Kind::ALL.into_iter().enumerate() {
         for object in mirrors.objects(index) {
@@ -94,20 +129,14 @@ fn look(mirrors: &Mirrors) -> Observed {
             });
         }
     }
-    Observed {
-        objects,
-        apps: mirrors.typed(count),
-        assignments: mirrors.typed(count + 1),
-        nodes: mirrors.typed(count + 2),
-        sites: mirrors.typed(count + 3),
-    }
+    objects
 }
 
 async fn apply(client: &Client, foreign: &Foreign, action: &Action) -> Result<(), kube::Error> {
     match &action.verb {
         Verb::Write(objects) => {
             for object in objects {
-                write(client, foreign, object).await?;
+                patch::apply(client, &foreign.namespace, object, FIELD_MANAGER).await?;
             }
             tell(client, foreign, &action.why).await
         }
@@ -133,31 +162,14 @@ async fn apply(client: &Client, foreign: &Foreign, action: &Action) -> Result<()
             api.delete(app, &params).await.map(drop)
         }
         Verb::Status(status) => {
-            let version = &foreign.object["metadata"]["resourceVersion"];
-            // The old status goes whole: what it said and the new one does not is no longer so.
-            let patch = json!([
-                {"op": "test", "path": "/metadata/resourceVersion", "value": version},
-                {"op": "add", "path": "/status", "value": status},
-            ]);
-            let patch: json_patch::Patch =
-                serde_json::from_value(patch).map_err(kube::Error::SerdeError)?;
+            let version = foreign.object["metadata"]["resourceVersion"].as_str();
+            let patch = patch::guarded(version.map(str::to_owned), "/status", status.clone())?;
             let api: Api<DynamicObject> =
                 Api::namespaced_with(client.clone(), &foreign.namespace, &resource(foreign.kind));
             let params = PatchParams::default();
             api.patch_status(&foreign.name, &params, &Patch::Json::<()>(patch)).await.map(drop)
         }
     }
-}
-
-async fn write(client: &Client, foreign: &Foreign, object: &Value) -> Result<(), kube::Error> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let (version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
-    let (group, version) = version.split_once('/').unwrap_or(("", &version));
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &kind));
-    let api: Api<DynamicObject> =
-        Api::namespaced_with(client.clone(), &foreign.namespace, &resource);
-    let params = PatchParams::apply(FIELD_MANAGER).force();
-    api.patch(&text(&object["metadata"]["name"]), &params, &Patch::Apply(object)).await.map(drop)
 }
 
 async fn tell(client: &Client, foreign: &Foreign, message: &str) -> Result<(), kube::Error> {

@@ -7,25 +7,18 @@ mod look;
 use std::future::Future;
 use std::time::Duration;
 
-use futures::StreamExt;
 use kube::Client;
 
 use tombolo_plan::Monotonic;
 use tombolo_plan::leases::{Action, LOOK_EVERY, Memory, plan};
 
 use crate::clock::Clock;
+use crate::cycle::{self, Cycle, Pace};
 
-use look::World;
+use look::{Change, World};
 
 /// More would hold up the next look, and with it whoever comes back in the meantime.
 const ACTIONS_PER_ACTIVATION_MAX: usize = 64;
-
-/// A thousand renewals a second must not become a thousand looks.
-const LOOK_GAP_MIN: Duration = Duration::from_millis(200);
-
-/// After a look that took long, this many times as long is waited, so that the loop never takes more
-/// than a twentieth of a core.
-const LOOK_GAP_FACTOR: u32 = 19;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -34,6 +27,12 @@ pub enum Error {
     #[error("cannot write the status of {subject}")]
     Status {
         subject: String,
+        #[source]
+        source: kube::Error,
+    },
+    #[error("cannot ask {node} about its siblings")]
+    Ask {
+        node: String,
         #[source]
         source: kube::Error,
     },
@@ -56,36 +55,40 @@ pub struct Report {
     pub wake_at: Monotonic,
 }
 
+/// A thousand renewals a second must not become a thousand looks, and the loop never takes more than
+/// a twentieth of a core.
+const PACE: Pace =
+    Pace { gap_min: Duration::from_millis(200), gap_factor: 19, first_within: LOOK_EVERY };
+
+struct Leases {
+    client: Client,
+    world: World,
+    memory: Memory,
+}
+
 /// Runs until `shutdown` is ready. An API that is away ends nothing: the loop waits for it.
 pub async fn run(client: Client, clock: Clock, shutdown: impl Future<Output = ()>) {
-    let (mut world, mut changes) = World::watch(&client);
-    let mut memory = Memory::default();
-    let mut looked_at = clock.now();
-    let mut earliest = looked_at;
-    let mut wake_at = looked_at + LOOK_EVERY;
-    let mut shutdown = std::pin::pin!(shutdown);
-    loop {
-        tokio::select! {
-            biased;
-            () = &mut shutdown => return,
-            () = clock.sleep_until(wake_at) => (),
-            Some(change) = changes.next() => {
-                world.note(change);
-                wake_at = wake_at.min(earliest);
-                continue;
-            }
-        }
-        looked_at = clock.now();
-        wake_at = match activate(&client, &world, &mut memory, looked_at).await {
-            Ok(report) => finish(&report, looked_at),
+    let (world, changes) = World::watch(&client);
+    let leases = Leases { client, world, memory: Memory::default() };
+    cycle::run(leases, changes, PACE, clock, shutdown).await;
+}
+
+impl Cycle for Leases {
+    type Change = Change;
+
+    fn note(&mut self, change: Change) -> bool {
+        self.world.note(change);
+        true
+    }
+
+    async fn activate(&mut self, now: Monotonic) -> Monotonic {
+        match activate(&self.client, &self.world, &mut self.memory, now).await {
+            Ok(report) => finish(&report, now),
             Err(error) => {
                 tracing::warn!(error = chain(&error), "cannot look; nobody is judged");
-                looked_at + LOOK_EVERY
+                now + LOOK_EVERY
             }
-        };
-        let took = clock.now().since(looked_at);
-        earliest = clock.now() + LOOK_GAP_MIN.max(took * LOOK_GAP_FACTOR);
-        wake_at = wake_at.max(earliest);
+        }
     }
 }
 
@@ -109,6 +112,12 @@ async fn activate(
         match act::apply(client, &action, &look.origins[&action.subject]).await {
             Ok(()) => report.done.push(action),
             Err(error) => report.failed.push((action, error)),
+        }
+    }
+    for ask in plan.asks.iter().take(ACTIONS_PER_ACTIVATION_MAX) {
+        tracing::info!(%ask, "applying");
+        if let Err(error) = act::ask(client, ask).await {
+            tracing::warn!(%ask, error = chain(&error), "failed; the next look decides again");
         }
     }
     Ok(report)

@@ -11,6 +11,8 @@ use kube::runtime::watcher::{self, watcher};
 use kube::{Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
+use crate::typed::Typed;
+
 /// The kinds are numbered in the order in which they were given.
 pub(crate) struct Mirrors {
     mirrors: Vec<Mirror>,
@@ -79,19 +81,10 @@ impl Mirrors {
         objects
     }
 
-    /// The objects of a kind by their type. One that does not have its form is told and left out:
-    /// an object that a stranger's server let in must not hide all others.
-    pub(crate) fn typed<K: DeserializeOwned>(&self, index: usize) -> Vec<K> {
-        let read = |object: Arc<DynamicObject>| {
-            let value = serde_json::to_value(&*object).and_then(serde_json::from_value);
-            value
-                .inspect_err(|error| {
-                    let (kind, name) = (&self.mirrors[index].kind, object.name_any());
-                    tracing::warn!(kind, name, %error, "an object does not have its form");
-                })
-                .ok()
-        };
-        self.objects(index).into_iter().filter_map(read).collect()
+    /// Brings the objects of a kind by their type up to date.
+    pub(crate) fn refresh<K: DeserializeOwned>(&self, index: usize, typed: &mut Typed<K>) {
+        let mirror = &self.mirrors[index];
+        typed.refresh(&mirror.kind, mirror.store.state());
     }
 }
 

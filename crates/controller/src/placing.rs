@@ -3,11 +3,12 @@
 //! and `tombolo controller`; start at [`run`].
 
 mod act;
+#[cfg(test)]
+mod cost;
 
 use std::future::Future;
 use std::time::Duration;
 
-use futures::StreamExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Client;
 use kube::api::ApiResource;
@@ -18,65 +19,65 @@ use tombolo_plan::Monotonic;
 use tombolo_plan::placing::{Memory, Observed, Plan, plan};
 
 use crate::clock::{self, Clock};
-use crate::mirror::Mirrors;
+use crate::cycle::{self, Cycle, Pace};
+use crate::mirror::{Change, Mirrors};
+use crate::typed::{Loan, Typed};
 
 /// More would hold up the next look; a large App must still come into being in one.
 const ACTIONS_PER_ACTIVATION_MAX: usize = 1024;
-/// Many changes come together; one look is enough for all of them.
-const LOOK_GAP_MIN: Duration = Duration::from_millis(50);
-/// After a look that took long, this many times as long is waited.
-const LOOK_GAP_FACTOR: u32 = 2;
 /// What nobody told of is found by looking now and then.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// What a failed action left is looked at again after this.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
+const PACE: Pace =
+    Pace { gap_min: Duration::from_millis(50), gap_factor: 2, first_within: LOOK_EVERY };
 /// A search takes what it has found by then.
 const SEARCH_TIME_MAX: Duration = Duration::from_secs(2);
 
+struct Placing {
+    client: Client,
+    clock: Clock,
+    mirrors: Mirrors,
+    copies: Copies,
+    memory: Memory,
+}
+
 /// Runs until `shutdown` is ready.
 pub async fn run(client: Client, clock: Clock, shutdown: impl Future<Output = ()>) {
-    let (mut mirrors, mut changes) = Mirrors::watch(&client, &watched());
-    let mut memory = Memory::default();
-    let mut earliest = clock.now();
-    let mut wake_at = clock.now() + LOOK_EVERY;
-    let mut shutdown = std::pin::pin!(shutdown);
-    loop {
-        tokio::select! {
-            biased;
-            () = &mut shutdown => return,
-            () = clock.sleep_until(wake_at) => (),
-            Some(change) = changes.next() => {
-                if mirrors.note(change) {
-                    wake_at = wake_at.min(earliest);
-                }
-                continue;
-            }
+    let (mirrors, changes) = Mirrors::watch(&client, &watched());
+    let (copies, memory) = (Copies::default(), Memory::default());
+    let placing = Placing { client, clock, mirrors, copies, memory };
+    cycle::run(placing, changes, PACE, clock, shutdown).await;
+}
+
+impl Cycle for Placing {
+    type Change = Change;
+
+    fn note(&mut self, change: Change) -> bool {
+        self.mirrors.note(change)
+    }
+
+    async fn activate(&mut self, now: Monotonic) -> Monotonic {
+        if !self.mirrors.all_listed() {
+            return now + LOOK_EVERY;
         }
-        let looked_at = clock.now();
-        let next = activate(&client, &mirrors, &mut memory, clock).await;
-        let took = clock.now().since(looked_at);
-        earliest = clock.now() + LOOK_GAP_MIN.max(took * LOOK_GAP_FACTOR);
-        wake_at = next.max(earliest);
+        let (observed, loans) = self.copies.look(&self.mirrors);
+        let Some((observed, plan)) = decide(observed, self.memory.clone(), self.clock).await else {
+            return now + RETRY_AFTER;
+        };
+        self.memory = plan.memory.clone();
+        for note in &plan.notes {
+            tracing::debug!(note, "about the plan");
+        }
+        let all_done = carry_out(&self.client, &observed, &plan).await;
+        self.copies.put_back(observed, loans);
+        let usual = self.clock.now() + if all_done { LOOK_EVERY } else { RETRY_AFTER };
+        plan.wake_at.map_or(usual, |at| at.min(usual))
     }
 }
 
-/// Looks, decides, acts; once. When to look again if nothing changes before.
-async fn activate(
-    client: &Client,
-    mirrors: &Mirrors,
-    memory: &mut Memory,
-    clock: Clock,
-) -> Monotonic {
-    if !mirrors.all_listed() {
-        return clock.now() + LOOK_EVERY;
-    }
-    let Some((observed, plan)) = decide(look(mirrors), memory.clone(), clock).await else {
-        return clock.now() + RETRY_AFTER;
-    };
-    *memory = plan.memory;
-    for note in &plan.notes {
-        tracing::debug!(note, "about the plan");
-    }
+/// Whether nothing is left to do.
+async fn carry_out(client: &Client, observed: &Observed, plan: &Plan) -> bool {
     let mut left = ACTIONS_PER_ACTIVATION_MAX;
     let mut all_done = true;
     for steps in &plan.steps {
@@ -89,9 +90,10 @@ async fn activate(
         left = left.saturating_sub(steps.actions.len());
         all_done &= act::apply(client, app, &steps.actions).await;
     }
-    let calm = if all_done { LOOK_EVERY } else { RETRY_AFTER };
-    let usual = clock.now() + calm;
-    plan.wake_at.map_or(usual, |at| at.min(usual))
+    for release in plan.releases.iter().take(left) {
+        all_done &= act::release(client, release).await;
+    }
+    all_done && plan.releases.len() <= left
 }
 
 /// A search may take long; other loops must not wait for it.
@@ -118,12 +120,38 @@ fn watched() -> [ApiResource; 5] {
     ]
 }
 
-fn look(mirrors: &Mirrors) -> Observed {
-    Observed {
-        apps: mirrors.typed(0),
-        assignments: mirrors.typed(1),
-        sites: mirrors.typed(2),
-        nodes: mirrors.typed(3),
-        links: mirrors.typed(4),
+/// All that is looked at, by its type.
+#[derive(Debug, Default)]
+struct Copies {
+    apps: Typed<App>,
+    assignments: Typed<Assignment>,
+    sites: Typed<Site>,
+    nodes: Typed<Node>,
+    links: Typed<Link>,
+}
+
+impl Copies {
+    fn look(&mut self, mirrors: &Mirrors) -> (Observed, [Loan; 5]) {
+        mirrors.refresh(0, &mut self.apps);
+        mirrors.refresh(1, &mut self.assignments);
+        mirrors.refresh(2, &mut self.sites);
+        mirrors.refresh(3, &mut self.nodes);
+        mirrors.refresh(4, &mut self.links);
+        let (apps, of_apps) = self.apps.lend();
+        let (assignments, of_assignments) = self.assignments.lend();
+        let (sites, of_sites) = self.sites.lend();
+        let (nodes, of_nodes) = self.nodes.lend();
+        let (links, of_links) = self.links.lend();
+        let observed = Observed { apps, assignments, sites, nodes, links };
+        (observed, [of_apps, of_assignments, of_sites, of_nodes, of_links])
+    }
+
+    fn put_back(&mut self, observed: Observed, loans: [Loan; 5]) {
+        let [of_apps, of_assignments, of_sites, of_nodes, of_links] = loans;
+        self.apps.give_back(observed.apps, of_apps);
+        self.assignments.give_back(observed.assignments, of_assignments);
+        self.sites.give_back(observed.sites, of_sites);
+        self.nodes.give_back(observed.nodes, of_nodes);
+        self.links.give_back(observed.links, of_links);
     }
 }

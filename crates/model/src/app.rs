@@ -301,6 +301,10 @@ pub struct Placement {
     /// Whether the instance is up.
     #[serde(default, skip_serializing_if = "is_false")]
     pub ready: bool,
+    /// The silent node in whose place this one was chosen; the instance goes back there when the
+    /// node returns. Only with `onReturn: original`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instead_of: Option<String>,
     /// Why this node was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<Decision>,

@@ -162,11 +162,24 @@ pub struct Peer {
     /// The component.
     #[schemars(extend("format" = "label"))]
     pub component: String,
-    /// Addresses of its instances, as `host:port`.
+    /// The App it belongs to, when it is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "name"))]
+    pub app: Option<String>,
+    /// The port that is called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 65535))]
+    pub port: Option<u16>,
+    /// Addresses of its instances, as `host:port`; the nearest come first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     #[schemars(length(max = 1024))]
     pub addresses: Vec<String>,
+    /// The address that the instance is bound to: when it changes, the instance is restarted. Left
+    /// out for an instance that follows its peers by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 300))]
+    pub bound: Option<String>,
     /// Start only after this component is up.
     #[serde(default, skip_serializing_if = "is_false")]
     pub first: bool,

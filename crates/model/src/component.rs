@@ -138,6 +138,19 @@ pub struct Connection {
     /// Time between two messages, for planning assured traffic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send_interval: Option<Duration>,
+    /// What to do when the called component moves and the address that the caller was given is no
+    /// longer good: `tell` (default) keeps the file `TOMBOLO_PEERS_FILE` current and lets the caller
+    /// run, `restart` starts the caller again with the new address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_move: Option<OnMove>,
+}
+
+named! {
+    /// What becomes of a caller whose peer has moved.
+    pub enum OnMove {
+        Tell = "tell",
+        Restart = "restart",
+    }
 }
 
 named! {

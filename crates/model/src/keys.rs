@@ -53,6 +53,11 @@ pub const ANNOTATION_REVOKED: &str = "tombolo.dev/revoked";
 pub const ANNOTATION_QUARANTINED: &str = "tombolo.dev/quarantined";
 /// On the Lease of a controller: its addresses, with commas between them.
 pub const ANNOTATION_ADDRESSES: &str = "tombolo.dev/addresses";
+/// On the Lease of a Node: silent siblings that its agent is asked to try to reach, as `node=address`
+/// with commas between them.
+pub const ANNOTATION_PROBE: &str = "tombolo.dev/probe";
+/// On the Lease of a Node: which of those its agent reaches, as `node=yes` or `node=no`.
+pub const ANNOTATION_REACHED: &str = "tombolo.dev/reached";
 /// Keeps an App until its Assignments are gone.
 pub const FINALIZER_APP: &str = "tombolo.dev/assignments";
 /// Keeps an Assignment until its agent has taken the workload down.

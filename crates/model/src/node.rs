@@ -163,6 +163,9 @@ pub struct NodeStatus {
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     #[schemars(length(max = 64))]
     pub addresses: Vec<String>,
+    /// How busy it is, told when that has changed by a good deal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<Load>,
     /// Version of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_version: Option<String>,
@@ -170,6 +173,19 @@ pub struct NodeStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub characterised_at: Option<Time>,
+}
+
+/// How busy a machine is, as shares of what it has.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Load {
+    /// Share of its processors that works, from 0 to 1.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub cpu: f64,
+    /// Share of its memory that is in use, from 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub memory: Option<f64>,
 }
 
 /// Numbers of known weaknesses.

@@ -7,8 +7,10 @@
 //! or there, changes nothing; and a process that has just started knows nothing and waits for one
 //! full lease before it calls anyone silent.
 
+mod siblings;
+mod words;
+
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::Duration;
 
 use crate::Monotonic;
@@ -42,6 +44,10 @@ pub struct Subject {
 pub struct Member {
     /// Its Ready condition; `None` if it has none yet or it says Unknown.
     pub ready: Option<bool>,
+    /// The reason in its Ready condition.
+    pub reason: Option<String>,
+    /// Where a Node was last reached.
+    pub address: Option<String>,
     /// The Site that a Node belongs to.
     pub site: Option<String>,
     pub lease: Option<Lease>,
@@ -54,6 +60,12 @@ pub struct Lease {
     /// `None` if the Lease does not say.
     pub duration_seconds: Option<u32>,
     pub holder: Holder,
+    /// When its holder says that it renewed it: compared and never read.
+    pub renewed: String,
+    /// The silent siblings that its holder is asked about, as `node=address` with commas between.
+    pub probe: Option<String>,
+    /// Which siblings the holder reaches.
+    pub answers: BTreeMap<String, bool>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,17 +89,20 @@ pub struct Memory {
 struct Heard {
     /// The Lease as it was at the last look that found one.
     version: Option<String>,
+    renewed: String,
+    probe: Option<String>,
     /// When this version was first seen.
     at: Monotonic,
     duration: Duration,
     /// Whether we saw the Lease change, and did not just find it there.
-    renewed: bool,
+    renewed_since: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// One for each Site or Node whose Ready condition has to change, Sites first, by name.
     pub actions: Vec<Action>,
+    pub asks: Vec<Ask>,
     pub memory: Memory,
     /// When to look again if nothing changes before.
     pub wake_at: Monotonic,
@@ -100,15 +115,43 @@ pub struct Action {
     pub why: Why,
 }
 
+/// Puts on the Lease of `node` which of its silent siblings it should try to reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    pub node: String,
+    /// `None` takes the question back.
+    pub probe: Option<String>,
+}
+
 /// Why a Ready condition changes. The reason decides the condition, so that the two cannot differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
-    Heartbeat { holder: Option<String> },
-    HeartbeatLost { silent: Duration, duration: Duration },
+    Heartbeat {
+        holder: Option<String>,
+    },
+    HeartbeatLost {
+        silent: Duration,
+        duration: Duration,
+    },
+    /// As before, but a sibling of the site still reaches the machine.
+    LinkSilent {
+        silent: Duration,
+        sibling: String,
+    },
+    /// No sibling that was asked reaches it either.
+    NodeSilent {
+        silent: Duration,
+        sibling: String,
+    },
     NeverHeard,
     Released,
-    NodesReady { ready: usize, all: usize },
-    NoNodeReady { all: usize },
+    NodesReady {
+        ready: usize,
+        all: usize,
+    },
+    NoNodeReady {
+        all: usize,
+    },
 }
 
 /// Decides whose Ready condition changes. A Site with a Lease stands for itself; a Site without
@@ -124,10 +167,16 @@ pub fn plan(observed: &Observed, memory: &Memory, now: Monotonic) -> Plan {
         })
         .collect();
 
-    let own: BTreeMap<&Subject, Option<Why>> = observed
+    let mut own: BTreeMap<&Subject, Option<Why>> = observed
         .iter()
         .map(|(subject, member)| (subject, judge(&heard[subject], member, now)))
         .collect();
+    let circles = siblings::circles(observed, &own);
+    for (subject, member) in observed {
+        let circle = member.site.as_deref().and_then(|site| circles.get(site));
+        let (Some(circle), Some(verdict)) = (circle, own.get_mut(subject)) else { continue };
+        *verdict = verdict.take().map(|why| circle.refine(&subject.name, why));
+    }
     let nodes = count_nodes(observed, &own);
 
     let mut actions = Vec::new();
@@ -137,7 +186,7 @@ pub fn plan(observed: &Observed, memory: &Memory, now: Monotonic) -> Plan {
             None => own[subject].clone(),
         };
         match verdict {
-            Some(why) if member.ready != Some(why.ready()) => {
+            Some(why) if why.is_news_to(member) => {
                 actions.push(Action { subject: subject.clone(), why });
             }
             Some(_) | None => (),
@@ -148,7 +197,8 @@ pub fn plan(observed: &Observed, memory: &Memory, now: Monotonic) -> Plan {
         .map(|heard| heard.at + heard.duration)
         .filter(|deadline| *deadline > now)
         .fold(now + LOOK_EVERY, Monotonic::min);
-    Plan { actions, memory: Memory { looked_at: Some(now), heard }, wake_at }
+    let asks = circles.values().flat_map(siblings::Circle::asks).collect();
+    Plan { actions, asks, memory: Memory { looked_at: Some(now), heard }, wake_at }
 }
 
 /// For how long nobody looked, beyond what is usual. A process that was stopped, or cut off from its
@@ -162,21 +212,24 @@ fn unwatched(looked_at: Option<Monotonic>, now: Monotonic) -> Duration {
 
 fn listen(known: Option<Heard>, lease: Option<&Lease>, now: Monotonic) -> Heard {
     match (known, lease) {
-        (None, None) => {
-            Heard { version: None, at: now, duration: LEASE_DURATION_DEFAULT, renewed: false }
+        (None, None) => Heard {
+            version: None,
+            renewed: String::new(),
+            probe: None,
+            at: now,
+            duration: LEASE_DURATION_DEFAULT,
+            renewed_since: false,
+        },
+        (None, Some(lease)) => Heard::of(lease, now),
+        (Some(heard), Some(lease)) if heard.version.as_ref() != Some(&lease.version) => {
+            let version = Some(lease.version.clone());
+            let probe = lease.probe.clone();
+            // It was us who wrote to it: that is no sign of life.
+            if heard.probe != lease.probe && heard.renewed == lease.renewed {
+                return Heard { version, probe, ..heard };
+            }
+            Heard { renewed_since: true, ..Heard::of(lease, now) }
         }
-        (None, Some(lease)) => Heard {
-            version: Some(lease.version.clone()),
-            at: now,
-            duration: lease.duration(),
-            renewed: false,
-        },
-        (Some(heard), Some(lease)) if heard.version.as_ref() != Some(&lease.version) => Heard {
-            version: Some(lease.version.clone()),
-            at: now,
-            duration: lease.duration(),
-            renewed: true,
-        },
         // A Lease that was deleted lasts as long as it would have: deleting is no sign of life,
         // and no sign of death either.
         (Some(heard), Some(_) | None) => heard,
@@ -198,7 +251,7 @@ fn judge(heard: &Heard, member: &Member, now: Monotonic) -> Option<Why> {
     }
     // A Lease that was there when we started may be an hour old. It keeps a Ready condition
     // alive until it lapses, and begins one, but it does not overrule a NotReady.
-    let speaks = heard.version.is_some() && (heard.renewed || member.ready.is_none());
+    let speaks = heard.version.is_some() && (heard.renewed_since || member.ready.is_none());
     speaks.then(|| Why::Heartbeat {
         holder: match holder {
             Some(Holder::Named(name)) => Some(name.clone()),
@@ -255,6 +308,17 @@ fn nodes_to_follow(
 }
 
 impl Heard {
+    fn of(lease: &Lease, now: Monotonic) -> Heard {
+        Heard {
+            version: Some(lease.version.clone()),
+            renewed: lease.renewed.clone(),
+            probe: lease.probe.clone(),
+            at: now,
+            duration: lease.duration(),
+            renewed_since: false,
+        }
+    }
+
     fn later(&self, by: Duration) -> Heard {
         Heard { at: self.at + by, ..self.clone() }
     }
@@ -266,86 +330,6 @@ impl Lease {
             Some(0) | None => LEASE_DURATION_DEFAULT,
             Some(seconds) => Duration::from_secs(seconds.into()).min(LEASE_DURATION_MAX),
         }
-    }
-}
-
-impl Why {
-    /// What the Ready condition becomes.
-    pub fn ready(&self) -> bool {
-        match self {
-            Why::Heartbeat { .. } | Why::NodesReady { .. } => true,
-            Why::HeartbeatLost { .. }
-            | Why::NeverHeard
-            | Why::Released
-            | Why::NoNodeReady { .. } => false,
-        }
-    }
-
-    /// The `reason` of the condition: one word, for programs.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Why::Heartbeat { .. } => "Heartbeat",
-            Why::HeartbeatLost { .. } => "HeartbeatLost",
-            Why::NeverHeard => "NeverHeard",
-            Why::Released => "Released",
-            Why::NodesReady { .. } => "NodesReady",
-            Why::NoNodeReady { .. } => "NoNodeReady",
-        }
-    }
-}
-
-/// The `message` of the condition: a clause, for people.
-impl fmt::Display for Why {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Why::Heartbeat { holder: Some(holder) } => write!(out, "heartbeat from {holder}"),
-            Why::Heartbeat { holder: None } => write!(out, "heartbeat received"),
-            Why::HeartbeatLost { silent, duration } => write!(
-                out,
-                "no heartbeat for {} s, lease lasts {} s",
-                silent.as_secs(),
-                duration.as_secs()
-            ),
-            Why::NeverHeard => write!(out, "has never sent a heartbeat"),
-            Why::Released => write!(out, "has given up its lease, as at a shutdown"),
-            Why::NodesReady { ready, all } => write!(out, "{ready} of {all} nodes ready"),
-            Why::NoNodeReady { all } => write!(out, "none of its nodes is ready, of {all}"),
-        }
-    }
-}
-
-impl Kind {
-    /// The kind as the API spells it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Kind::Site => "Site",
-            Kind::Node => "Node",
-        }
-    }
-}
-
-impl Action {
-    /// The `reason` of the Event, such as `NodeNotReady`.
-    pub fn event_reason(&self) -> &'static str {
-        match (self.subject.kind, self.why.ready()) {
-            (Kind::Site, true) => "SiteReady",
-            (Kind::Site, false) => "SiteNotReady",
-            (Kind::Node, true) => "NodeReady",
-            (Kind::Node, false) => "NodeNotReady",
-        }
-    }
-}
-
-impl fmt::Display for Subject {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} {}", self.kind.as_str(), self.name)
-    }
-}
-
-impl fmt::Display for Action {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let becomes = if self.why.ready() { "Ready" } else { "NotReady" };
-        write!(out, "{} becomes {becomes}: {}", self.subject, self.why)
     }
 }
 

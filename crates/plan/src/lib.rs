@@ -7,9 +7,11 @@
 pub mod claim;
 pub mod foreign;
 pub mod instances;
+pub mod leader;
 pub mod leases;
 pub mod lighthouse;
 mod monotonic;
 pub mod placing;
+pub mod sites;
 
 pub use monotonic::Monotonic;

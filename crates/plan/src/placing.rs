@@ -7,25 +7,30 @@
 
 mod current;
 mod materialise;
+mod peers;
+mod release;
+mod rule;
 mod status;
+mod strikes;
 mod verdict;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tombolo_model::{App, AppStatus, Assignment, AssignmentSpec, Link, Node, Site};
 use tombolo_placement::select::Limits;
-use tombolo_placement::{Continuum, Options};
+use tombolo_placement::{Continuum, Load, Options};
 
 use crate::Monotonic;
 
 use current::View;
 use verdict::Verdict;
 
-pub use current::{REPLACE_AFTER_DEFAULT, running};
+pub use current::running;
 pub use materialise::assignment_name;
+pub use rule::REPLACE_AFTER_DEFAULT;
 
 /// Events about one decision; the status has the rest.
 const NEWS_MAX: usize = 8;
@@ -46,12 +51,16 @@ pub struct Observed {
 pub struct Memory {
     /// Nodes that are not ready, and since when we know.
     silent: BTreeMap<String, Monotonic>,
+    /// Which components fail where.
+    troubles: strikes::Troubles,
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// By App, in the order in which they were given.
     pub steps: Vec<Steps>,
+    /// Assignments that nobody will take down, also of Apps that are gone.
+    pub releases: Vec<Release>,
     pub memory: Memory,
     /// When a silent node has had all its time.
     pub wake_at: Option<Monotonic>,
@@ -94,6 +103,19 @@ pub enum Verb {
     },
 }
 
+/// An Assignment is being deleted, and its agent will not say that it is down: it goes without.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Release {
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+    /// Only if it is still the one that was looked at.
+    pub resource_version: String,
+    /// What others still hold it by.
+    pub finalizers: Vec<String>,
+    pub why: String,
+}
+
 /// Something that people should hear of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct News {
@@ -114,15 +136,15 @@ pub fn plan(
 ) -> Plan {
     let memory = memory.after(observed, now);
     let world = current::World::of(observed, &memory, now);
-    let (continuum, troubles) = Continuum::of(
-        &observed.sites,
-        &observed.nodes,
-        &observed.links,
-        // Measured load comes with telemetry.
-        &BTreeMap::new(),
-    );
+    let loads = loads(&observed.nodes);
+    let (continuum, troubles) =
+        Continuum::of(&observed.sites, &observed.nodes, &observed.links, &loads);
     let running = world.running();
-    let options = Options::default();
+    let options = Options {
+        strikes: strikes::strikes(&memory.troubles),
+        now: now.since_start().as_secs(),
+        ..Options::default()
+    };
     let planned = tombolo_placement::plan(&continuum, &observed.apps, &running, &options, limits);
     let mut notes: Vec<String> = troubles.iter().map(ToString::to_string).collect();
     let planned = planned.unwrap_or_else(|invalid| {
@@ -137,14 +159,27 @@ pub fn plan(
         if view.app.metadata.deletion_timestamp.is_some() {
             continue;
         }
-        let verdict = Verdict::of(view, index, &planned);
+        let verdict = Verdict::of(view, index, &planned, &world);
         let actions = actions(view, &verdict, &world, time_of_day);
         if !actions.is_empty() {
             steps.push(Steps { app: index, actions });
         }
     }
-    let wake_at = world.wake_at();
-    Plan { steps, memory, wake_at, notes }
+    let wakes =
+        [world.wake_at(), release::wake_at(&world), strikes::wake_at(&memory.troubles, now)];
+    let wake_at = wakes.into_iter().flatten().min();
+    let releases = release::releases(&world);
+    Plan { steps, releases, memory, wake_at, notes }
+}
+
+/// How busy each node is, as its agent has measured it.
+pub fn loads(nodes: &[Node]) -> BTreeMap<String, Load> {
+    let load = |node: &Node| {
+        let load = node.status.as_ref()?.load.as_ref()?;
+        let load = Load { cpu: load.cpu, memory: load.memory, cpu_forecast: None };
+        Some((node.metadata.name.clone()?, load))
+    };
+    nodes.iter().filter_map(load).collect()
 }
 
 fn actions(
@@ -175,9 +210,17 @@ impl Memory {
     }
 
     fn after(&self, observed: &Observed, now: Monotonic) -> Memory {
-        let silent = current::silent_nodes(observed).into_iter();
+        let silent: BTreeSet<&str> = current::silent_nodes(observed).into_iter().collect();
+        let troubles = strikes::remember(&self.troubles, &observed.assignments, &silent, now);
         let since = |node: &str| self.silent.get(node).copied().unwrap_or(now);
-        Memory { silent: silent.map(|node| (node.to_owned(), since(node))).collect() }
+        let silent = silent.into_iter().map(|node| (node.to_owned(), since(node))).collect();
+        Memory { silent, troubles }
+    }
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "let go of {}: {}", self.name, self.why)
     }
 }
 

@@ -61,10 +61,16 @@ async fn assignments(client: &Client) -> Vec<Value> {
     list.unwrap().items.iter().map(|one| serde_json::to_value(one).unwrap()).collect()
 }
 
-/// Plays the agents: everything that is assigned is up.
+/// Plays the agents: everything that is assigned is up, and what is to go is let go of.
 async fn play_agents(client: &Client) {
     let api = kind(client, "Assignment", "assignments");
     for one in assignments(client).await {
+        if one["metadata"]["deletionTimestamp"].is_string() {
+            let name = one["metadata"]["name"].as_str().unwrap();
+            let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+            let _ = api.patch(name, &PatchParams::default(), &patch).await;
+            continue;
+        }
         let status = json!({"status": {
             "observedGeneration": one["metadata"]["generation"],
             "addresses": ["192.0.2.7"],
@@ -151,7 +157,14 @@ async fn an_app_is_placed_with_reasons_and_goes_with_its_assignments() {
     assert_eq!(gone.code, Some(3), "{gone:?}");
 
     tombolo.shell(&["delete", "app", "shop", "--yes", "--wait"]).await.ok();
+    let going = eventually("the Assignments are to go with their App", async || {
+        let left = assignments(&client).await;
+        left.iter().all(|one| one["metadata"]["deletionTimestamp"].is_string()).then_some(left)
+    })
+    .await;
+    assert_eq!(going.len(), 3, "they wait until their agents have taken the instances down");
     eventually("the Assignments go with their App", async || {
+        play_agents(&client).await;
         assignments(&client).await.is_empty().then_some(())
     })
     .await;

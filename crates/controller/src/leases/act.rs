@@ -1,5 +1,6 @@
 //! What the loop does: one write of a status and one Event, for each action.
 
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
@@ -7,7 +8,8 @@ use kube::Client;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use tombolo_plan::leases::Action;
+use tombolo_model::keys::{ANNOTATION_PROBE, SYSTEM_NAMESPACE, node_lease};
+use tombolo_plan::leases::{Action, Ask};
 
 use crate::clock;
 use crate::event::{self, News, Tone};
@@ -30,6 +32,16 @@ pub(super) async fn apply(client: &Client, action: &Action, origin: &Origin) -> 
     write_event(client, action, origin, now)
         .await
         .map_err(|source| Error::Event { subject: subject(), source })
+}
+
+/// Puts a question on the Lease of a node, or takes it back. Writing it twice does no harm.
+pub(super) async fn ask(client: &Client, ask: &Ask) -> Result<(), Error> {
+    let api: Api<Lease> = Api::namespaced(client.clone(), SYSTEM_NAMESPACE);
+    let patch = json!({"metadata": {"annotations": {ANNOTATION_PROBE: ask.probe}}});
+    let params =
+        PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..Default::default() };
+    let written = api.patch(&node_lease(&ask.node), &params, &Patch::Merge(patch)).await;
+    written.map(drop).map_err(|source| Error::Ask { node: ask.node.clone(), source })
 }
 
 /// The patch names the resourceVersion that the decision was made on. If the object has changed

@@ -11,12 +11,17 @@ use kube::runtime::watcher;
 use kube::{Client, ResourceExt};
 use serde_json::Value;
 
-use tombolo_model::keys::{SYSTEM_NAMESPACE, node_lease, site_lease};
+use tombolo_model::keys::{
+    ANNOTATION_PROBE, ANNOTATION_REACHED, SYSTEM_NAMESPACE, node_lease, site_lease,
+};
 use tombolo_plan::leases::{Holder, Kind, Lease, Member, Observed, Subject};
 
 use crate::mirror::{Progress, mirror};
 
 use super::Error;
+
+/// Nobody is asked about more siblings at once.
+const ANSWERS_MAX: usize = 64;
 
 /// One look.
 pub(super) struct Look {
@@ -157,13 +162,16 @@ fn read_origin(object: &DynamicObject) -> Origin {
 
 fn read_member(object: &DynamicObject, origin: &Origin, lease: Option<Lease>) -> Member {
     let ready = origin.conditions.iter().find(|condition| condition["type"] == "Ready");
+    let text = |value: &Value| value.as_str().map(str::to_owned);
     Member {
+        reason: ready.and_then(|ready| text(&ready["reason"])),
+        address: text(&object.data["status"]["addresses"][0]),
         ready: ready.and_then(|ready| match ready["status"].as_str() {
             Some("True") => Some(true),
             Some("False") => Some(false),
             Some(_) | None => None,
         }),
-        site: object.data["spec"]["site"].as_str().map(str::to_owned),
+        site: text(&object.data["spec"]["site"]),
         lease,
     }
 }
@@ -171,7 +179,12 @@ fn read_member(object: &DynamicObject, origin: &Origin, lease: Option<Lease>) ->
 fn read_lease(lease: &coordination::Lease) -> Lease {
     let spec = lease.spec.clone().unwrap_or_default();
     let renewed = spec.renew_time.map(|time| time.0.to_string()).unwrap_or_default();
+    let annotation = |key: &str| lease.annotations().get(key);
+    let answers = annotation(ANNOTATION_REACHED).into_iter().flat_map(|text| text.split(','));
+    let answers = answers.take(ANSWERS_MAX).filter_map(|one| one.split_once('='));
     Lease {
+        probe: annotation(ANNOTATION_PROBE).cloned(),
+        answers: answers.map(|(node, reached)| (node.to_owned(), reached == "yes")).collect(),
         // The resourceVersion alone would do, were there no API that keeps it on a restore.
         version: format!("{} {renewed}", lease.resource_version().unwrap_or_default()),
         duration_seconds: spec.lease_duration_seconds.and_then(|seconds| seconds.try_into().ok()),
@@ -180,5 +193,6 @@ fn read_lease(lease: &coordination::Lease) -> Lease {
             Some(name) => Holder::Named(name.to_owned()),
             None => Holder::Unnamed,
         },
+        renewed,
     }
 }

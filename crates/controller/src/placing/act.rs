@@ -3,13 +3,14 @@
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Client, ResourceExt};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use tombolo_model::{App, Assignment, keys};
-use tombolo_plan::placing::{Action, News, Verb};
+use tombolo_plan::placing::{Action, News, Release, Verb};
 
 use crate::clock;
 use crate::event::{self, Tone};
+use crate::patch::guarded;
 
 /// Who we are in managedFields and Events.
 const FIELD_MANAGER: &str = "tombolo-placing";
@@ -27,6 +28,31 @@ pub(super) async fn apply(client: &Client, app: &App, actions: &[Action]) -> boo
             tell(client, app, news).await;
         }
     }
+    true
+}
+
+/// Lets go of an Assignment that nobody will take down. Whether it was.
+pub(super) async fn release(client: &Client, release: &Release) -> bool {
+    tracing::info!(%release, "applying");
+    let let_go = async {
+        let api: Api<Assignment> = Api::namespaced(client.clone(), &release.namespace);
+        let version = Some(release.resource_version.clone());
+        let patch = guarded(version, "/metadata/finalizers", json!(release.finalizers))?;
+        api.patch(&release.name, &as_ourselves(), &Patch::Json::<()>(patch)).await.map(drop)
+    };
+    if let Err(error) = let_go.await {
+        tracing::warn!(%release, %error, "failed; the next look decides again");
+        return false;
+    }
+    let about = ObjectReference {
+        api_version: Some(keys::API_VERSION.to_owned()),
+        kind: Some("Assignment".to_owned()),
+        namespace: Some(release.namespace.clone()),
+        name: Some(release.name.clone()),
+        uid: Some(release.uid.clone()),
+        ..ObjectReference::default()
+    };
+    write_event(client, about, Tone::Warning, "Abandoned", &release.why).await;
     true
 }
 
@@ -65,20 +91,6 @@ fn as_ourselves() -> PatchParams {
     PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() }
 }
 
-/// Fails if the object is no longer the one that was looked at.
-fn guarded(
-    version: Option<String>,
-    path: &str,
-    value: Value,
-) -> Result<json_patch::Patch, kube::Error> {
-    let patch = json!([
-        {"op": "test", "path": "/metadata/resourceVersion", "value": version},
-        {"op": "add", "path": path, "value": value},
-    ]);
-    serde_json::from_value(patch).map_err(kube::Error::SerdeError)
-}
-
-/// An Event that cannot be written is no reason to stop: the status says the same.
 async fn tell(client: &Client, app: &App, news: &[News]) {
     for one in news {
         let about = ObjectReference {
@@ -89,19 +101,23 @@ async fn tell(client: &Client, app: &App, news: &[News]) {
             uid: app.uid(),
             ..ObjectReference::default()
         };
-        let written = event::write(
-            client,
-            event::News {
-                component: FIELD_MANAGER,
-                about,
-                tone: if one.bad { Tone::Warning } else { Tone::Normal },
-                reason: one.reason,
-                message: one.message.clone(),
-            },
-            clock::time_of_day(),
-        );
-        if let Err(error) = written.await {
-            tracing::warn!(app = app.name_any(), %error, "an event could not be written");
-        }
+        let tone = if one.bad { Tone::Warning } else { Tone::Normal };
+        write_event(client, about, tone, one.reason, &one.message).await;
+    }
+}
+
+/// An Event that cannot be written is no reason to stop: the status says the same.
+async fn write_event(
+    client: &Client,
+    about: ObjectReference,
+    tone: Tone,
+    reason: &str,
+    message: &str,
+) {
+    let name = about.name.clone();
+    let message = message.to_owned();
+    let news = event::News { component: FIELD_MANAGER, about, tone, reason, message };
+    if let Err(error) = event::write(client, news, clock::time_of_day()).await {
+        tracing::warn!(name, %error, "an event could not be written");
     }
 }

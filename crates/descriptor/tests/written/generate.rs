@@ -371,6 +371,8 @@ fn connection(names: &[String]) -> BoxedStrategy<Connection> {
                 class,
                 frame_size,
                 send_interval,
+                // No other format has a word for it; the notes say so.
+                on_move: None,
             }
         })
         .boxed()

@@ -9,6 +9,8 @@ use super::*;
 ///
 /// `"10 node a@alps v2 /20"` says: from second 10 on, node `a` of site `alps` is seen with version
 /// 2 of a Lease of 20 s (40 if not said); `-` for the version: no Lease; `released`: given up.
+/// `at:h` says that it is reached at `h`, `reaches:b` and `misses:b` that it does or does not reach
+/// its sibling.
 /// `ready` or `notready` at the end is a condition that was there before the story began. The loop
 /// looks at every line and whenever the plan asks to be woken; `"50 asleep"` keeps it from looking
 /// until then; `"50 restart"` makes it forget; `"50 end"` lets time pass until then.
@@ -53,6 +55,11 @@ impl Teller {
         let (subject, mut member) = parse(words);
         if let Some(before) = self.observed.get(&subject) {
             member.ready = before.ready;
+            member.reason.clone_from(&before.reason);
+            let probe = before.lease.as_ref().and_then(|lease| lease.probe.clone());
+            if let Some(lease) = &mut member.lease {
+                lease.probe = probe;
+            }
         }
         self.observed.insert(subject, member);
     }
@@ -64,6 +71,9 @@ impl Teller {
             let seconds = self.now.since_start().as_secs();
             self.heard.push_str(&format!("{seconds}: {action} [{}]\n", action.why.reason()));
         }
+        for ask in &plan.asks {
+            self.heard.push_str(&format!("{}: {ask}\n", self.now.since_start().as_secs()));
+        }
         carry_out(&plan, &mut self.observed);
         self.memory = plan.memory;
         self.wake_at = plan.wake_at;
@@ -74,6 +84,15 @@ fn carry_out(plan: &Plan, observed: &mut Observed) {
     for action in &plan.actions {
         let member = observed.get_mut(&action.subject).expect("a plan is about what was seen");
         member.ready = Some(action.why.ready());
+        member.reason = Some(action.why.reason().to_owned());
+    }
+    for ask in &plan.asks {
+        let subject = Subject { kind: Kind::Node, name: ask.node.clone() };
+        let lease = observed.get_mut(&subject).and_then(|member| member.lease.as_mut());
+        let lease = lease.expect("only who has a Lease is asked");
+        lease.probe.clone_from(&ask.probe);
+        // As an API would: every write is a new version.
+        lease.version.push('+');
     }
 }
 
@@ -88,10 +107,16 @@ fn parse(words: &[&str]) -> (Subject, Member) {
         None => (words[1], None),
     };
     let seconds = words.iter().find_map(|word| word.strip_prefix('/'));
+    let said = |prefix: &str| words.iter().find_map(|word| word.strip_prefix(prefix));
+    let answers = [("reaches:", true), ("misses:", false)].into_iter();
+    let answers = answers.filter_map(|(word, reached)| Some((said(word)?.to_owned(), reached)));
     let lease = match words[2] {
         "-" => None,
         version => Some(Lease {
             version: version.to_owned(),
+            renewed: version.to_owned(),
+            probe: None,
+            answers: answers.collect(),
             duration_seconds: seconds.map(|seconds| seconds.parse().expect("seconds")),
             holder: match version {
                 "released" => Holder::Released,
@@ -104,7 +129,9 @@ fn parse(words: &[&str]) -> (Subject, Member) {
         "notready" => Some(false),
         _ => None,
     };
-    (Subject { kind, name: name.to_owned() }, Member { ready, site, lease })
+    let address = said("at:").map(str::to_owned);
+    let member = Member { ready, reason: None, address, site, lease };
+    (Subject { kind, name: name.to_owned() }, member)
 }
 
 fn at(seconds: u64) -> Monotonic {
@@ -275,6 +302,66 @@ fn a_site_waits_for_nodes_that_are_not_judged_yet() {
 }
 
 #[test]
+fn a_silent_link_is_told_from_a_silent_node_by_a_sibling() {
+    check(
+        &[
+            "0 node a@alps v1 at:host-a",
+            "0 node b@alps v1",
+            "30 node b@alps v2",
+            "50 node b@alps v3",
+            "55 node b@alps v4 reaches:a",
+            "60 node b@alps v5 misses:a",
+            "61 node a@alps v2 at:host-a",
+            "70 end",
+        ],
+        expect![[r#"
+            0: Node a becomes Ready: heartbeat from agent-a [Heartbeat]
+            0: Node b becomes Ready: heartbeat from agent-b [Heartbeat]
+            40: Node a becomes NotReady: no heartbeat for 40 s, lease lasts 40 s [HeartbeatLost]
+            40: ask Node b whether it reaches a=host-a
+            55: Node a becomes NotReady: no heartbeat for 55 s, but b still reaches the machine: its link or its agent is down [LinkSilent]
+            60: Node a becomes NotReady: no heartbeat for 60 s, and b does not reach the machine either [NodeSilent]
+            61: Node a becomes Ready: heartbeat from agent-a [Heartbeat]
+            61: ask Node b no longer
+        "#]],
+    );
+}
+
+#[test]
+fn a_question_is_no_sign_of_life_of_whoever_is_asked() {
+    check(
+        &["0 node a@alps v1 at:host-a", "0 node b@alps v1 at:host-b /60", "90 end"],
+        expect![[r#"
+            0: Node a becomes Ready: heartbeat from agent-a [Heartbeat]
+            0: Node b becomes Ready: heartbeat from agent-b [Heartbeat]
+            40: Node a becomes NotReady: no heartbeat for 40 s, lease lasts 40 s [HeartbeatLost]
+            40: ask Node b whether it reaches a=host-a
+            60: Node b becomes NotReady: no heartbeat for 60 s, lease lasts 60 s [HeartbeatLost]
+        "#]],
+    );
+}
+
+#[test]
+fn only_siblings_are_asked_and_only_about_whom_they_can_find() {
+    check(
+        &[
+            "0 node a@alps v1 at:host-a",
+            "0 node b@sea v1",
+            "0 node c@sea v1",
+            "39 node b@sea v2",
+            "45 end",
+        ],
+        expect![[r#"
+            0: Node a becomes Ready: heartbeat from agent-a [Heartbeat]
+            0: Node b becomes Ready: heartbeat from agent-b [Heartbeat]
+            0: Node c becomes Ready: heartbeat from agent-c [Heartbeat]
+            40: Node a becomes NotReady: no heartbeat for 40 s, lease lasts 40 s [HeartbeatLost]
+            40: Node c becomes NotReady: no heartbeat for 40 s, lease lasts 40 s [HeartbeatLost]
+        "#]],
+    );
+}
+
+#[test]
 fn whoever_is_gone_is_forgotten() {
     let mut observed = Observed::from([parse(&["node", "a", "v1"])]);
     let first = plan(&observed, &Memory::default(), at(0));
@@ -292,7 +379,7 @@ fn looks() -> impl Strategy<Value = Vec<(u64, Vec<Shown>)>> {
     prop::collection::vec((0_u64..90, prop::collection::vec(member, 6)), 1..30)
 }
 
-/// Members 0 to 2 are sites, 3 to 5 their nodes; version 0 is no Lease, 1 a given up one.
+/// Members 0 to 2 are sites, 3 to 5 nodes of the first two; version 0 is no Lease, 1 a given up one.
 fn world(members: &[Shown], before: &Observed) -> Observed {
     members
         .iter()
@@ -300,16 +387,21 @@ fn world(members: &[Shown], before: &Observed) -> Observed {
         .map(|(index, (version, duration_seconds))| {
             let (kind, site) = match index {
                 0..=2 => (Kind::Site, None),
-                _ => (Kind::Node, Some((index - 3).to_string())),
+                _ => (Kind::Node, Some((index % 2).to_string())),
             };
             let subject = Subject { kind, name: (index % 3).to_string() };
             let lease = (*version > 0).then(|| Lease {
                 version: version.to_string(),
                 duration_seconds: *duration_seconds,
                 holder: if *version == 1 { Holder::Released } else { Holder::Unnamed },
+                renewed: version.to_string(),
+                probe: None,
+                answers: BTreeMap::from([("0".to_owned(), *version > 3)]),
             });
-            let ready = before.get(&subject).and_then(|member| member.ready);
-            (subject, Member { ready, site, lease })
+            let known = before.get(&subject);
+            let ready = known.and_then(|member| member.ready);
+            let reason = known.and_then(|member| member.reason.clone());
+            (subject, Member { ready, reason, address: Some("host".to_owned()), site, lease })
         })
         .collect()
 }
@@ -321,13 +413,21 @@ proptest! {
         for (pause, members) in looks {
             now = now + Duration::from_secs(pause);
             observed = world(&members, &observed);
-            let first = plan(&observed, &memory, now);
-            carry_out(&first, &mut observed);
-            let second = plan(&observed, &first.memory, now);
-            prop_assert_eq!(&second.actions, &vec![]);
-            prop_assert_eq!(&second.memory, &first.memory);
-            prop_assert!(second.wake_at > now);
-            memory = first.memory;
+            // Whoever is found to be alive may be asked, and whoever is asked may know an answer.
+            for _ in 0..3 {
+                let next = plan(&observed, &memory, now);
+                carry_out(&next, &mut observed);
+                memory = next.memory;
+            }
+            let last = plan(&observed, &memory, now);
+            memory = last.memory.clone();
+            let again = plan(&observed, &memory, now);
+            for quiet in [&last, &again] {
+                prop_assert_eq!(&quiet.actions, &vec![]);
+                prop_assert_eq!(&quiet.asks, &vec![]);
+            }
+            prop_assert_eq!(&again.memory, &last.memory);
+            prop_assert!(again.wake_at > now);
         }
     }
 

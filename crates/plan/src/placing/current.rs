@@ -2,24 +2,19 @@
 //! given, and which of these are given up because their node is silent.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
-use tombolo_model::app::{Disconnect, DisconnectAction, Placement};
+use tombolo_model::app::Placement;
 use tombolo_model::component::Component;
 use tombolo_model::condition::{self, AVAILABLE, READY};
 use tombolo_model::needs::Resources;
-use tombolo_model::{App, Assignment, Condition, ConditionStatus, Node};
+use tombolo_model::{App, Assignment, Condition, ConditionStatus, Node, Site};
 use tombolo_placement::ask::app_id;
 use tombolo_placement::{Hold, Running};
 
+use super::rule::{current, patience};
 use super::{Memory, Observed};
 use crate::Monotonic;
 
-/// Where no rule says otherwise, an instance on a silent node is replaced after this; one that keeps
-/// state never is.
-pub const REPLACE_AFTER_DEFAULT: Duration = Duration::from_secs(300);
-/// How long an agent may take to stop an instance, where the component does not say.
-const STOP_GRACE_DEFAULT: Duration = Duration::from_secs(10);
 /// Ends the id of an App for instances that are on their way out. No name has this character.
 const LEAVING: char = '\u{1}';
 
@@ -41,9 +36,18 @@ pub(super) struct View<'o> {
 pub(super) struct World<'o> {
     pub views: Vec<View<'o>>,
     pub observed: &'o Observed,
-    nodes: BTreeMap<&'o str, &'o Node>,
-    memory: &'o Memory,
-    now: Monotonic,
+    ground: Ground<'o>,
+    /// By namespace and name, for those who are called from other Apps.
+    by_name: BTreeMap<(&'o str, &'o str), usize>,
+    pub now: Monotonic,
+}
+
+/// Sites and Nodes by name, and since when which of them are silent.
+#[derive(Clone, Debug)]
+pub(super) struct Ground<'o> {
+    pub sites: BTreeMap<&'o str, &'o Site>,
+    pub nodes: BTreeMap<&'o str, &'o Node>,
+    pub memory: &'o Memory,
 }
 
 /// What runs, as a plan takes it, when nobody remembers since when a node has been silent.
@@ -60,15 +64,56 @@ impl<'o> World<'o> {
                 by_owner.entry(&owner.uid).or_default().insert(name, assignment);
             }
         }
+        let nodes = observed.nodes.iter();
+        let sites = observed.sites.iter();
+        let ground = Ground {
+            nodes: nodes.filter_map(|n| Some((n.metadata.name.as_deref()?, n))).collect(),
+            sites: sites.filter_map(|s| Some((s.metadata.name.as_deref()?, s))).collect(),
+            memory,
+        };
         let view = |app: &'o App| {
             let uid = app.metadata.uid.as_deref().unwrap_or_default();
             let own = by_owner.get(uid).cloned().unwrap_or_default();
-            View { app, current: current(app, &own), own, memory }
+            View { app, current: current(app, &own, &ground), own, memory }
         };
-        let nodes = observed.nodes.iter();
-        let nodes = nodes.filter_map(|node| Some((node.metadata.name.as_deref()?, node))).collect();
         let views = observed.apps.iter().map(view).collect();
-        World { views, observed, nodes, memory, now }
+        let name = |app: &'o App| {
+            let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
+            (namespace, app.metadata.name.as_deref().unwrap_or_default())
+        };
+        let by_name = observed.apps.iter().map(name).zip(0..).collect();
+        World { views, observed, ground, by_name, now }
+    }
+
+    pub(super) fn view(&self, namespace: Option<&str>, name: &str) -> Option<&View<'o>> {
+        let index = self.by_name.get(&(namespace.unwrap_or_default(), name))?;
+        self.views.get(*index)
+    }
+
+    pub(super) fn is_silent(&self, node: &str) -> bool {
+        self.ground.memory.silent.contains_key(node)
+    }
+
+    pub(super) fn silent_since(&self, node: &str) -> Option<Monotonic> {
+        self.ground.memory.silent.get(node).copied()
+    }
+
+    pub(super) fn has_node(&self, node: &str) -> bool {
+        self.ground.nodes.contains_key(node)
+    }
+
+    /// Why an instance on this node is given up, as a clause.
+    pub(super) fn loss(&self, node: &str) -> String {
+        let Some(found) = self.ground.nodes.get(node) else { return format!("{node} is gone") };
+        let silence = self.ground.memory.silence(node, self.now).unwrap_or_default().as_secs();
+        let conditions = found.status.iter().flat_map(|status| &status.conditions);
+        let ready = conditions.into_iter().find(|condition| condition.kind == READY);
+        let why = ready.map(|ready| format!(" ({}: {})", ready.reason, ready.message));
+        format!("{node} has been silent for {silence} s{}", why.unwrap_or_default())
+    }
+
+    pub(super) fn has_site(&self, site: &str) -> bool {
+        self.ground.sites.contains_key(site)
     }
 
     /// Everything that takes room, for the planner.
@@ -134,7 +179,7 @@ impl<'o> World<'o> {
     /// By node: what those who have a place leave of it.
     fn room(&self, running: &[Running]) -> BTreeMap<&'o str, Resources> {
         let mut room: BTreeMap<&str, Resources> = BTreeMap::new();
-        for (name, node) in &self.nodes {
+        for (name, node) in &self.ground.nodes {
             let status = node.status.as_ref();
             let has = status.and_then(|s| s.allocatable.clone().or_else(|| s.capacity.clone()));
             room.insert(name, has.unwrap_or_default());
@@ -149,10 +194,10 @@ impl<'o> World<'o> {
 
     /// Whether an instance on that node is given up: the node is gone, or silent for too long.
     pub(super) fn is_lost(&self, app: &App, component: &Component, node: &str) -> bool {
-        if !self.nodes.contains_key(node) {
+        if !self.has_node(node) {
             return true;
         }
-        match (self.memory.silence(node, self.now), patience(app, component)) {
+        match (self.ground.memory.silence(node, self.now), patience(app, component)) {
             (Some(silence), Some(patience)) => silence >= patience,
             (Some(_), None) | (None, _) => false,
         }
@@ -164,14 +209,14 @@ impl<'o> World<'o> {
         for view in &self.views {
             for placement in view.current.values() {
                 let node = placement.node.as_deref();
-                let Some(since) = node.and_then(|node| self.memory.silent.get(node)) else {
+                let Some(since) = node.and_then(|node| self.silent_since(node)) else {
                     continue;
                 };
                 let component = view.component(&placement.component);
                 let Some(patience) = component.and_then(|c| patience(view.app, c)) else {
                     continue;
                 };
-                let due = *since + patience;
+                let due = since + patience;
                 if due > self.now {
                     at = Some(at.map_or(due, |at| at.min(due)));
                 }
@@ -211,6 +256,27 @@ impl<'o> View<'o> {
         self.own.values().filter(same).any(|own| self.is_well(own))
     }
 
+    /// Whether an instance is up somewhere and as it was assigned.
+    pub(super) fn is_carried_out(&self, at: &Placement) -> bool {
+        let same = |own: &&&Assignment| {
+            own.spec.component == at.component && own.spec.replica == at.replica
+        };
+        self.own.values().filter(same).any(|own| self.is_settled(own))
+    }
+
+    /// Whether its agent has carried out what is assigned, and the instance is up and stays.
+    pub(super) fn is_settled(&self, assignment: &Assignment) -> bool {
+        let seen = assignment.status.as_ref().and_then(|status| status.observed_generation);
+        let current = seen.is_none_or(|seen| Some(seen) >= assignment.metadata.generation);
+        current && assignment.metadata.deletion_timestamp.is_none() && self.is_well(assignment)
+    }
+
+    /// Whether the instance is on a silent node, which is waited for.
+    pub(super) fn is_kept_waiting(&self, at: &Placement) -> bool {
+        let node = at.node.as_deref().unwrap_or_default();
+        self.memory.silent.contains_key(node) && self.assignment(at).is_some()
+    }
+
     fn is_well(&self, assignment: &Assignment) -> bool {
         let node = assignment.spec.node.as_deref().unwrap_or_default();
         is_available(assignment) && !self.memory.silent.contains_key(node)
@@ -221,33 +287,6 @@ impl<'o> View<'o> {
 pub(super) fn is_available(assignment: &Assignment) -> bool {
     let status = assignment.status.as_ref();
     status.is_some_and(|status| condition::is_true(&status.conditions, AVAILABLE))
-}
-
-/// What was decided before. What the status names counts; what is assigned without it is taken
-/// over, so that a status that got lost moves nothing.
-fn current(app: &App, own: &BTreeMap<&str, &Assignment>) -> BTreeMap<(String, u32), Placement> {
-    let mut current = BTreeMap::new();
-    if app.spec.stopped {
-        return current;
-    }
-    for assignment in own.values().filter(|own| own.metadata.deletion_timestamp.is_none()) {
-        let spec = &assignment.spec;
-        let at = Placement {
-            component: spec.component.clone(),
-            replica: spec.replica,
-            site: spec.site.clone(),
-            node: spec.node.clone(),
-            engine: Some(spec.engine),
-            assignment: assignment.metadata.name.clone(),
-            ready: false,
-            decision: spec.decision.clone(),
-        };
-        current.entry((spec.component.clone(), spec.replica)).or_insert(at);
-    }
-    for at in app.status.iter().flat_map(|status| &status.placements) {
-        current.insert((at.component.clone(), at.replica), at.clone());
-    }
-    current
 }
 
 /// Nodes that are known not to be ready, by themselves or with their site.
@@ -269,24 +308,6 @@ fn is_silent(conditions: &[Condition]) -> bool {
         ConditionStatus::True => false,
         ConditionStatus::False | ConditionStatus::Unknown => true,
     })
-}
-
-/// How long an instance on a silent node is waited for; without end if nothing is said.
-fn patience(app: &App, component: &Component) -> Option<Duration> {
-    let rule = component.disconnect.as_ref().or(app.spec.disconnect.as_ref());
-    let Some(Disconnect { action, after, .. }) = rule else {
-        return (!component.stateful).then_some(REPLACE_AFTER_DEFAULT);
-    };
-    let after = after.map_or(REPLACE_AFTER_DEFAULT, |after| after.to_std());
-    match action {
-        DisconnectAction::Keep => None,
-        DisconnectAction::Replace => Some(after),
-        DisconnectAction::Stop => {
-            // The agent counts by itself and takes the instance down; then another may start.
-            let grace = component.stop_grace.map_or(STOP_GRACE_DEFAULT, |grace| grace.to_std());
-            Some(after.saturating_add(grace))
-        }
-    }
 }
 
 /// Takes from what is left; whether there was enough.

@@ -5,17 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use tombolo_model::app::Placement;
-use tombolo_model::assignment::Peer;
 use tombolo_model::component::Component;
 use tombolo_model::needs::{Needs, Resources};
 use tombolo_model::run::Run;
 use tombolo_model::{App, Assignment, AssignmentSpec, Engine, keys, names};
 
 use super::current::{Instance, View, World, is_available};
-use super::{Action, Verb, status};
+use super::{Action, Verb, peers};
 
-/// Addresses that an instance is told of one other component.
-const ADDRESSES_MAX: usize = 1024;
 /// What is left of the 253 characters of a name after component, number and hash.
 const APP_CHARS_MAX: usize = 160;
 
@@ -28,7 +25,7 @@ pub(super) fn complete(
     let mut actions = Vec::new();
     let by_instance: BTreeMap<Instance<'_>, &Placement> =
         placements.iter().map(|at| ((at.component.as_str(), at.replica), at)).collect();
-    let mut budgets: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut budgets = Budgets { view, placements, left: BTreeMap::new() };
     for at in placements {
         let Some(component) = view.component(&at.component) else { continue };
         let name = at.assignment.clone().unwrap_or_else(|| assignment_name(view.app, at));
@@ -40,7 +37,7 @@ pub(super) fn complete(
                 actions.push(Action { verb: Verb::Create(Box::new(wanted)), why });
             }
             Some(known) if known.metadata.deletion_timestamp.is_some() => (),
-            Some(known) => actions.extend(update(view, component, known, wanted, &mut budgets)),
+            Some(known) => actions.extend(update(component, known, wanted, &mut budgets)),
         }
     }
     let named: BTreeSet<&str> =
@@ -50,7 +47,7 @@ pub(super) fn complete(
             continue;
         }
         let instead = by_instance.get(&(known.spec.component.as_str(), known.spec.replica));
-        if let Some(why) = dismissal(view, known, instead.copied()) {
+        if let Some(why) = dismissal(view, known, instead.copied(), world, &mut budgets) {
             let uid = known.metadata.uid.clone().unwrap_or_default();
             let verb = Verb::Delete { name: (*name).to_owned(), uid };
             actions.push(Action { verb, why: why.to_owned() });
@@ -64,11 +61,20 @@ fn dismissal(
     view: &View<'_>,
     known: &Assignment,
     instead: Option<&Placement>,
+    world: &World<'_>,
+    budgets: &mut Budgets<'_, '_>,
 ) -> Option<&'static str> {
     let Some(instead) = instead else { return Some("it is no longer wanted") };
-    let stateful = view.component(&known.spec.component).is_some_and(|one| one.stateful);
+    let component = view.component(&known.spec.component);
+    let stateful = component.filter(|component| component.stateful);
+    let node = known.spec.node.as_deref();
+    let waits = instead.instead_of.is_some() && instead.instead_of.as_deref() == node;
+    if let Some(component) = stateful {
+        let why = "it moves, and its state must not exist twice";
+        return budgets.may_end(component, known).then_some(why);
+    }
     match () {
-        () if stateful => Some("it moves, and its state must not exist twice"),
+        () if waits && node.is_some_and(|node| world.has_node(node)) => None,
         () if view.is_up(instead) => Some("it has moved, and the new one is up"),
         () if !is_available(known) => Some("it has moved, and was not up"),
         () => None,
@@ -93,12 +99,11 @@ fn has_rival(
         })
 }
 
-fn update<'v>(
-    view: &View<'v>,
-    component: &'v Component,
+fn update(
+    component: &Component,
     known: &Assignment,
     wanted: Assignment,
-    budgets: &mut BTreeMap<&'v str, usize>,
+    budgets: &mut Budgets<'_, '_>,
 ) -> Option<Action> {
     let mut spec = wanted.spec;
     // Whoever holds the state goes on holding it, and a new generation of the App alone is no
@@ -114,15 +119,16 @@ fn update<'v>(
         decision: spec.decision.clone(),
         ..known.spec.clone()
     };
-    let why = if told == spec {
+    let why = if told == spec && bound(&spec) == bound(&known.spec) {
         "its surroundings have changed"
     } else {
-        let budget = budgets.entry(&component.name).or_insert_with(|| budget(view, component));
-        // One that is down anyway needs none.
-        if is_settled(known) {
-            *budget = budget.checked_sub(1)?;
+        if !budgets.may_end(component, known) {
+            return None;
         }
-        "the App has changed"
+        match told == spec {
+            true => "a peer has moved, and it is to be restarted then",
+            false => "the App has changed",
+        }
     };
     spec.app_generation = generation;
     let verb = Verb::Update {
@@ -133,21 +139,41 @@ fn update<'v>(
     Some(Action { verb, why: why.to_owned() })
 }
 
-/// How many instances of a component may still be taken down for an update.
-fn budget(view: &View<'_>, component: &Component) -> usize {
-    let max = component.unavailable_max.unwrap_or(1).max(1) as usize;
-    let down = view
-        .own
-        .values()
-        .filter(|known| known.spec.component == component.name && !is_settled(known));
-    max.saturating_sub(down.count())
+/// The addresses for which it is restarted when they change.
+fn bound(spec: &AssignmentSpec) -> Vec<Option<&String>> {
+    spec.peers.iter().map(|peer| peer.bound.as_ref()).collect()
 }
 
-/// Whether the agent has carried out what is assigned.
-fn is_settled(assignment: &Assignment) -> bool {
-    let seen = assignment.status.as_ref().and_then(|status| status.observed_generation);
-    let current = seen.is_none_or(|seen| Some(seen) >= assignment.metadata.generation);
-    current && is_available(assignment)
+/// How many instances of each component may still be taken down, whether for an update or a move.
+struct Budgets<'v, 'o> {
+    view: &'v View<'o>,
+    placements: &'v [Placement],
+    left: BTreeMap<String, usize>,
+}
+
+impl Budgets<'_, '_> {
+    /// Whether an instance may be taken down now. One that is down anyway needs no leave, and of one
+    /// on a silent node nobody knows.
+    fn may_end(&mut self, component: &Component, known: &Assignment) -> bool {
+        if !self.view.is_settled(known) {
+            return true;
+        }
+        let left = match self.left.get(&component.name) {
+            Some(left) => *left,
+            None => {
+                let max = component.unavailable_max.unwrap_or(1).max(1) as usize;
+                max.saturating_sub(self.down(&component.name))
+            }
+        };
+        self.left.insert(component.name.clone(), left.saturating_sub(1));
+        left > 0
+    }
+
+    /// Instances that are not up, as far as anybody can do something about it.
+    fn down(&self, component: &str) -> usize {
+        let own = self.placements.iter().filter(|at| at.component == component);
+        own.filter(|at| !self.view.is_kept_waiting(at) && !self.view.is_carried_out(at)).count()
+    }
 }
 
 /// Equal for equal places, so that it need not be remembered, and different for others.
@@ -191,7 +217,7 @@ fn assignment(
         engine,
         run: run_on(component, engine)?.clone(),
         resources: component.needs.as_ref().map(resources).filter(|r| *r != Resources::default()),
-        peers: peers(view, component, world),
+        peers: peers::peers(view, component, at, world),
         expose: component.expose.clone(),
         health: component.health.clone(),
         stop_grace: component.stop_grace,
@@ -203,6 +229,8 @@ fn assignment(
     };
     let mut assignment = Assignment::new(name, spec);
     assignment.metadata.namespace.clone_from(&app.metadata.namespace);
+    // Deleting it waits until its agent has taken the instance down.
+    assignment.metadata.finalizers = Some(vec![keys::FINALIZER_ASSIGNMENT.to_owned()]);
     assignment.metadata.owner_references = Some(vec![OwnerReference {
         api_version: keys::API_VERSION.to_owned(),
         kind: "App".to_owned(),
@@ -247,59 +275,4 @@ fn resources(needs: &Needs) -> Resources {
         gpu: needs.gpu,
         devices: needs.devices.iter().map(|name| (name.clone(), 1)).collect(),
     }
-}
-
-/// The components that one calls, and where they can be reached.
-fn peers(view: &View<'_>, component: &Component, world: &World<'_>) -> Vec<Peer> {
-    let namespace = view.app.metadata.namespace.as_deref();
-    let mut peers: BTreeMap<&str, Peer> = BTreeMap::new();
-    for connection in &component.connects {
-        let of_app = connection.app.as_deref();
-        let callee = match of_app {
-            None => Some(view),
-            Some(name) => world.views.iter().find(|other| {
-                other.app.metadata.name.as_deref() == Some(name)
-                    && other.app.metadata.namespace.as_deref() == namespace
-            }),
-        };
-        let peer = peers
-            .entry(&connection.to)
-            .or_insert_with(|| Peer { component: connection.to.clone(), ..Peer::default() });
-        peer.first |= of_app.is_none() && !calls_back(view, &connection.to, &component.name);
-        let Some(callee) = callee else { continue };
-        let port = connection
-            .port
-            .or_else(|| Some(callee.component(&connection.to)?.expose.first()?.port));
-        let Some(port) = port else { continue };
-        let there = callee.own.values().filter(|own| {
-            own.spec.component == connection.to
-                && own.metadata.deletion_timestamp.is_none()
-                && is_available(own)
-        });
-        let reached = there.flat_map(|own| status::reached(own, port, connection.protocol));
-        peer.addresses.extend(reached.map(|(host, port)| format!("{host}:{port}")));
-    }
-    for peer in peers.values_mut() {
-        peer.addresses.sort();
-        peer.addresses.dedup();
-        peer.addresses.truncate(ADDRESSES_MAX);
-    }
-    peers.into_values().collect()
-}
-
-/// Whether `from` leads back to `to`: two that call each other cannot both be first.
-fn calls_back(view: &View<'_>, from: &str, to: &str) -> bool {
-    let mut seen: BTreeSet<&str> = BTreeSet::new();
-    let mut open: Vec<&str> = vec![from];
-    while let Some(name) = open.pop() {
-        if name == to {
-            return true;
-        }
-        let Some(component) = view.component(name).filter(|_| seen.len() <= 512) else { continue };
-        if seen.insert(&component.name) {
-            let own = component.connects.iter().filter(|one| one.app.is_none());
-            open.extend(own.map(|one| one.to.as_str()));
-        }
-    }
-    false
 }

@@ -209,6 +209,13 @@ pub(super) fn news(view: &View<'_>, verdict: &Verdict) -> Vec<News> {
     }
     for at in &verdict.placements {
         let Some(from) = was(at).filter(|known| known.node != at.node) else { continue };
+        if from.instead_of.is_some() && from.instead_of == at.node {
+            let before = from.node.as_deref().unwrap_or(&from.site);
+            let why = "its node has returned, and the rule says that the original stays";
+            let message = format!("{} (before on {before}): {why}", place(at));
+            news.push(News { bad: false, reason: "Returned", message });
+            continue;
+        }
         let from = from.node.as_deref().unwrap_or(&from.site);
         let why = at.decision.as_ref().and_then(|decision| decision.reason.as_deref());
         let why = why.unwrap_or("its node is gone or has been silent for too long");

@@ -6,8 +6,9 @@ use tombolo_model::app::{Placement, Unplaced};
 use tombolo_placement::ask::app_id;
 use tombolo_placement::plan::{AppPlan, InstancePlan, Outcome, Step};
 
-use super::current::View;
+use super::current::{View, World};
 use super::materialise::assignment_name;
+use super::rule::original_wins;
 
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
@@ -19,11 +20,16 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
-    pub(super) fn of(view: &View<'_>, index: usize, planned: &tombolo_placement::Plan) -> Verdict {
+    pub(super) fn of(
+        view: &View<'_>,
+        index: usize,
+        planned: &tombolo_placement::Plan,
+        world: &World<'_>,
+    ) -> Verdict {
         let plan = planned.apps.iter().find(|plan| plan.index == index);
         let placed = plan.filter(|plan| plan.outcome == Outcome::Placed);
         if let Some(plan) = placed.filter(|plan| !must_wait(view, plan)) {
-            let placements = plan.instances.iter().map(|one| given(view, one)).collect();
+            let placements = plan.instances.iter().map(|one| given(view, one, world)).collect();
             return Verdict { placements, ..Verdict::default() };
         }
         let mut verdict = Verdict { placements: kept(view, planned), ..Verdict::default() };
@@ -44,17 +50,24 @@ impl Verdict {
 }
 
 /// Whoever stays keeps the reasons for which it came.
-fn given(view: &View<'_>, instance: &InstancePlan) -> Placement {
+fn given(view: &View<'_>, instance: &InstancePlan, world: &World<'_>) -> Placement {
     let at = &instance.placement;
     let known = view.current.get(&(at.component.clone(), at.replica));
     if let Some(known) = known.filter(|known| known.node == at.node && known.engine == at.engine) {
         return named(view, known.clone());
     }
     let mut at = Placement { assignment: None, ready: false, ..at.clone() };
-    let from = known.and_then(|known| known.node.as_deref());
-    if let (Step::Start, Some(from), Some(decision)) = (&instance.step, from, &mut at.decision) {
-        let reason = decision.reason.take().unwrap_or_default();
-        decision.reason = Some(format!("{from} is gone or silent for too long; {reason}"));
+    let Some(known) = known else { return named(view, at) };
+    at.instead_of.clone_from(&known.instead_of);
+    if let (Step::Start, Some(from)) = (&instance.step, &known.node) {
+        if let Some(decision) = &mut at.decision {
+            let reason = decision.reason.take().unwrap_or_default();
+            decision.reason = Some(format!("{}; {reason}", world.loss(from)));
+        }
+        let original = view.component(&at.component).is_some_and(|c| original_wins(view.app, c));
+        if original && world.has_node(from) {
+            at.instead_of = at.instead_of.or_else(|| Some(from.clone()));
+        }
     }
     named(view, at)
 }
@@ -80,22 +93,25 @@ fn named(view: &View<'_>, mut at: Placement) -> Placement {
     at
 }
 
-/// Whether the plan only moves instances, of a component of which so many are not up already that
-/// its budget is spent.
+/// Whether the plan only moves instances, and takes down more of a component than may be down
+/// together with those that are down already.
 fn must_wait(view: &View<'_>, plan: &AppPlan) -> bool {
-    let mut moves: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut down: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for instance in &plan.instances {
+        let at = &instance.placement;
+        let known = view.current.get(&(at.component.clone(), at.replica));
+        let is_up = known.is_some_and(|known| view.is_up(known));
+        let (moves, others) = down.entry(&at.component).or_default();
         match instance.step {
-            Step::Move { .. } => *moves.entry(&instance.placement.component).or_default() += 1,
+            Step::Move { .. } if is_up => *moves += 1,
             Step::Start => return false,
-            Step::Stay | Step::Wait => (),
+            Step::Move { .. } => *others += 1,
+            Step::Stay | Step::Wait => *others += usize::from(!is_up),
         }
     }
-    moves.into_iter().any(|(name, moves)| {
-        let of_component = view.current.values().filter(|at| at.component == name);
-        let down = of_component.filter(|at| !view.is_up(at)).count();
+    down.into_iter().any(|(name, (moves, others))| {
         let component = view.component(name);
         let budget = component.and_then(|component| component.unavailable_max).unwrap_or(1).max(1);
-        down > 0 && down + moves > budget as usize
+        moves > 0 && others > 0 && moves + others > budget as usize
     })
 }

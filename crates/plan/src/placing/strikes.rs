@@ -1,0 +1,125 @@
+//! Components that fail on a node through no fault of their own, as far as that can be told: the
+//! engine is away, the disk is full, the program is not there, it crashes again and again. The pair
+//! of component and node is held against the node in the next plan, less and less so.
+//!
+//! One that fails on a second node too is broken itself: nothing is held against anybody then, and it
+//! stays where it is. So a broken program moves once and not for ever.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tombolo_model::condition::{self, DEGRADED};
+use tombolo_model::{Assignment, ConditionStatus};
+use tombolo_placement::Strike;
+use tombolo_placement::running::Verdict;
+
+use crate::Monotonic;
+
+/// Whoever recovers within this has not failed: an engine is restarted, a file is written.
+pub(super) const STRIKE_AFTER: Duration = Duration::from_secs(60);
+/// Two failures that are further apart have nothing to do with each other.
+const CALM: Duration = Duration::from_secs(600);
+/// By then a strike weighs nothing any more.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
+
+/// Reasons of a Degraded condition for which another node may do better. A revision that was rolled
+/// back is not among them: it serves, and elsewhere there would be none to go back to.
+const REASONS: [&str; 13] = [
+    "CrashLoop",
+    "EngineUnreachable",
+    "ImageOutOfReach",
+    "PortTaken",
+    "CommandNotFound",
+    "NotExecutable",
+    "NoSuchFolder",
+    "NoSuchUser",
+    "NotPermitted",
+    "DiskFull",
+    "Exhausted",
+    "Unsupported",
+    "TimedOut",
+];
+
+/// A component of an App, by the App's id.
+pub(super) type Part = (String, String);
+
+/// Since when and until when a component failed on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Trouble {
+    first: Monotonic,
+    last: Monotonic,
+}
+
+/// By component and node.
+pub(super) type Troubles = BTreeMap<Part, BTreeMap<String, Trouble>>;
+
+/// Brings what is remembered up to what is seen.
+pub(super) fn remember<'a>(
+    before: &Troubles,
+    assignments: &'a [Assignment],
+    silent: &BTreeSet<&str>,
+    now: Monotonic,
+) -> Troubles {
+    let mut troubles = before.clone();
+    let heard = |assignment: &&'a Assignment| {
+        !silent.contains(assignment.spec.node.as_deref().unwrap_or_default())
+    };
+    for assignment in assignments.iter().filter(heard).filter(|one| fails(one)) {
+        let spec = &assignment.spec;
+        let Some(node) = spec.node.clone() else { continue };
+        let namespace = assignment.metadata.namespace.as_deref().unwrap_or("default");
+        let part = (format!("{namespace}/{}", spec.app), spec.component.clone());
+        let trouble = troubles.entry(part).or_default().entry(node);
+        let trouble = trouble.or_insert(Trouble { first: now, last: now });
+        if now.since(trouble.last) > CALM {
+            trouble.first = now;
+        }
+        trouble.last = now;
+    }
+    // Of one that still fails somewhere nothing is forgotten: it would begin to move in circles.
+    troubles
+        .retain(|_, nodes| nodes.values().any(|trouble| now.since(trouble.last) < FORGOTTEN_AFTER));
+    troubles
+}
+
+/// State stays where it is, whatever fails.
+fn fails(assignment: &Assignment) -> bool {
+    let conditions = assignment.status.iter().flat_map(|status| &status.conditions);
+    let degraded = conditions.into_iter().find(|condition| condition.kind == DEGRADED);
+    assignment.spec.fence.is_none()
+        && assignment.metadata.deletion_timestamp.is_none()
+        && degraded.is_some_and(|condition: &condition::Condition| {
+            condition.status == ConditionStatus::True
+                && REASONS.contains(&condition.reason.as_str())
+        })
+}
+
+pub(super) fn strikes(troubles: &Troubles) -> Vec<Strike> {
+    let mut strikes = Vec::new();
+    for ((app, component), nodes) in troubles {
+        let mut lasting = nodes.iter().filter(|(_, trouble)| trouble.lasts());
+        if let (Some((node, trouble)), None) = (lasting.next(), lasting.next()) {
+            strikes.push(Strike {
+                app: app.clone(),
+                component: component.clone(),
+                node: node.clone(),
+                at: trouble.last.since_start().as_secs(),
+                verdict: Verdict::Penalise,
+            });
+        }
+    }
+    strikes
+}
+
+/// When the next trouble has lasted long enough to count.
+pub(super) fn wake_at(troubles: &Troubles, now: Monotonic) -> Option<Monotonic> {
+    let fresh = troubles.values().flat_map(BTreeMap::values);
+    let fresh = fresh.filter(|trouble| trouble.last == now && !trouble.lasts());
+    fresh.map(|trouble| trouble.first + STRIKE_AFTER).filter(|at| *at > now).min()
+}
+
+impl Trouble {
+    fn lasts(&self) -> bool {
+        self.last.since(self.first) >= STRIKE_AFTER
+    }
+}

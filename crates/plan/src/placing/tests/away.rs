@@ -1,0 +1,219 @@
+//! Nodes that fall silent, return, or are gone: who is replaced, who wins, who is let go of.
+
+use super::*;
+
+#[test]
+fn waits_for_a_silent_node_as_long_as_the_rule_says() {
+    let mut stage = Stage::new(&["a1:4", "b1:2"]);
+    let mut quick = component("quick", 1, "1");
+    quick["disconnect"] = json!({"action": "replace", "after": "10s"});
+    quick["needs"]["nodes"] = json!(["a1", "b1"]);
+    let mut loyal = component("loyal", 1, "100m");
+    loyal["disconnect"] = json!({"action": "keep"});
+    let usual = component("usual", 1, "100m");
+    stage.apply("shop", app(&[quick, loyal, usual]));
+    stage.settle();
+    check_places(
+        &stage,
+        expect![[r#"
+        shop: Running 3/3
+          loyal/0 on a1
+          quick/0 on a1
+          usual/0 on a1
+        assigned loyal/0 on a1
+        assigned quick/0 on a1
+        assigned usual/0 on a1
+    "#]],
+    );
+    stage.set_ready("a1", false);
+    stage.settle();
+    assert_eq!(stage.plan().wake_at, Some(stage.now + Duration::from_secs(10)));
+    stage.pass(10);
+    stage.settle();
+    check_places(
+        &stage,
+        expect![[r#"
+            shop: Degraded 1/3
+              loyal/0 on a1
+              quick/0 on b1
+              usual/0 on a1
+            assigned loyal/0 on a1
+            assigned quick/0 on b1
+            assigned usual/0 on a1
+        "#]],
+    );
+    stage.pass(290);
+    stage.settle();
+    check_places(
+        &stage,
+        expect![[r#"
+            shop: Degraded 2/3
+              loyal/0 on a1
+              quick/0 on b1
+              usual/0 on b1
+            assigned loyal/0 on a1
+            assigned quick/0 on b1
+            assigned usual/0 on b1
+        "#]],
+    );
+    // It comes back: the newest instances stay, the others go.
+    stage.set_ready("a1", true);
+    stage.settle();
+    check_places(
+        &stage,
+        expect![[r#"
+        shop: Running 3/3
+          loyal/0 on a1
+          quick/0 on b1
+          usual/0 on b1
+        assigned loyal/0 on a1
+        assigned quick/0 on b1
+        assigned usual/0 on b1
+    "#]],
+    );
+}
+
+/// One instance that is replaced after 10 s, and whose original comes back.
+fn returning(stateful: bool) -> Stage {
+    let mut stage = Stage::new(&["a1:4", "b1:2"]);
+    let mut data = component("data", 1, "1");
+    data["disconnect"] = json!({"action": "replace", "after": "10s", "onReturn": "original"});
+    data["stateful"] = json!(stateful);
+    stage.apply("shop", app(&[data]));
+    stage.settle();
+    stage.set_ready("a1", false);
+    stage.settle();
+    stage.pass(10);
+    stage.settle();
+    stage
+}
+
+#[test]
+fn the_original_gets_its_place_back_where_the_rule_says_so() {
+    let mut stage = returning(false);
+    check_places(
+        &stage,
+        expect![[r#"
+            shop: Running 1/1
+              data/0 on b1
+            assigned data/0 on a1
+            assigned data/0 on b1
+        "#]],
+    );
+    let reason = stage.observed.apps[0].status.as_ref().unwrap().placements[0].decision.clone();
+    let reason = reason.unwrap().reason.unwrap();
+    assert!(reason.starts_with("a1 has been silent for 10 s (Test: no heartbeat); "), "{reason}");
+    // The process is lost meanwhile; what was decided is not.
+    stage.memory = Memory::default();
+    stage.set_ready("a1", true);
+    check_actions(
+        &stage,
+        expect![[r#"
+            write the status: Returned: data/0 on a1 (before on b1): its node has returned, and the rule says that the original stays
+            delete shop-data-0-381cea98: it has moved, and the new one is up
+        "#]],
+    );
+    stage.settle();
+    check_places(
+        &stage,
+        expect![[r#"
+            shop: Running 1/1
+              data/0 on a1
+            assigned data/0 on a1
+        "#]],
+    );
+}
+
+#[test]
+fn an_original_with_state_comes_back_with_a_higher_fence_and_never_beside_the_other() {
+    let mut stage = returning(true);
+    let on_b1 = |a: &&Assignment| a.spec.node.as_deref() == Some("b1");
+    let fence = stage.observed.assignments.iter().find(on_b1).unwrap().spec.fence.unwrap();
+    stage.set_ready("a1", true);
+    for _ in 0..10 {
+        stage.agents();
+        assert!(stage.observed.assignments.len() <= 1, "{}", stage.places());
+        stage.look(usize::MAX);
+    }
+    check_places(
+        &stage,
+        expect![[r#"
+            shop: Running 1/1
+              data/0 on a1
+            assigned data/0 on a1
+        "#]],
+    );
+    assert!(stage.observed.assignments[0].spec.fence.unwrap() > fence);
+}
+
+#[test]
+fn an_original_whose_node_is_removed_is_waited_for_no_longer() {
+    let mut stage = returning(false);
+    stage.observed.nodes.retain(|node| node.metadata.name.as_deref() != Some("a1"));
+    stage.settle();
+    check_places(
+        &stage,
+        expect![[r#"
+            shop: Running 1/1
+              data/0 on b1
+            assigned data/0 on b1
+        "#]],
+    );
+}
+
+/// The App is gone, and the collector has marked what it owned.
+fn orphan(stage: &mut Stage) {
+    stage.observed.apps.clear();
+    for assignment in &mut stage.observed.assignments {
+        assignment.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    }
+}
+
+#[test]
+fn what_a_deleted_app_leaves_on_a_dead_node_does_not_hang() {
+    let mut stage = Stage::new(&["a1:4"]);
+    let mut web = component("web", 1, "1");
+    web["disconnect"] = json!({"action": "keep"});
+    stage.apply("shop", app(&[web]));
+    stage.settle();
+    stage.set_ready("a1", false);
+    stage.look(usize::MAX);
+    orphan(&mut stage);
+    // Its agent may still come and take it down.
+    check_actions(&stage, expect![[""]]);
+    assert_eq!(stage.plan().wake_at, Some(stage.now + REPLACE_AFTER_DEFAULT));
+    stage.pass(300);
+    check_actions(
+        &stage,
+        expect![[r#"
+            let go of shop-web-0-1fef2224: node a1 has been silent for 300 s; what runs there ends when it returns
+        "#]],
+    );
+    stage.settle();
+    assert!(stage.observed.assignments.is_empty());
+}
+
+#[test]
+fn what_a_removed_node_leaves_goes_at_once() {
+    let mut stage = Stage::new(&["a1:4"]);
+    stage.apply("shop", app(&[component("web", 1, "1")]));
+    stage.settle();
+    let gone = stage.clone();
+    orphan(&mut stage);
+    stage.observed.nodes.clear();
+    check_actions(
+        &stage,
+        expect![[r#"
+            let go of shop-web-0-1fef2224: node a1 is gone
+        "#]],
+    );
+    let mut stage = gone;
+    orphan(&mut stage);
+    stage.observed.sites.clear();
+    check_actions(
+        &stage,
+        expect![[r#"
+            let go of shop-web-0-1fef2224: site a is gone
+        "#]],
+    );
+}
