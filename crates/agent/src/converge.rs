@@ -8,6 +8,7 @@
 mod look;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +30,9 @@ use crate::cache::bare;
 use crate::desired::{self, Job, Place};
 use crate::health::Checks;
 use crate::held::{Good, Held};
+use crate::nearby::Nearby;
 use crate::observe::{self, Look};
+use crate::peer_files::PeerFiles;
 use crate::report::{self, Sight};
 use crate::tell::{What, Write};
 
@@ -51,6 +54,8 @@ pub struct Converge {
     memory: Memory,
     claims: claim::Memory,
     checks: Checks,
+    /// Only an agent with a folder keeps them.
+    peer_files: Option<PeerFiles>,
     actions: JoinSet<Done>,
     busy: BTreeMap<Id, Verb>,
     attempts: BTreeMap<Id, Attempt>,
@@ -106,10 +111,17 @@ impl Converge {
             held,
             claims: claim::Memory::default(),
             checks: Checks::new(),
+            peer_files: None,
             actions: JoinSet::new(),
             busy: BTreeMap::new(),
             attempts: BTreeMap::new(),
         }
+    }
+
+    /// Keeps files below this folder in which instances find where their peers are.
+    pub fn with_peer_files(mut self, folder: PathBuf) -> Converge {
+        self.peer_files = Some(PeerFiles::new(folder));
+        self
     }
 
     /// Comes when the health of something has changed.
@@ -149,7 +161,9 @@ impl Converge {
     /// Looks, decides, acts; once. Takes no hint of what changed, and does not retry.
     pub async fn activate(&mut self, now: &Now) -> Report {
         let look = observe::look(&self.drivers).await;
-        let mut jobs = self.jobs(&look, now);
+        let nearby = self.nearby(&look, now);
+        self.tell_peers(&look, &nearby);
+        let mut jobs = self.jobs(&look, &nearby);
         let observed = self.observed(&look);
         let desired = Desired {
             wanted: jobs.iter().map(|(uid, job)| (uid.clone(), job.wanted.clone())).collect(),
@@ -163,7 +177,6 @@ impl Converge {
         let mut report = Report { strays: plan.strays, wake_at: plan.wake_at, ..Report::default() };
         self.write_claims(now, &mut report);
         self.write_statuses(&look, &observed, &jobs, &plan.phases, now, &mut report);
-        let local = look::local_addresses(&look, &now.address);
         for action in plan.actions {
             if self.busy.len() >= ACTIONS_AT_ONCE_MAX {
                 report.deferred += 1;
@@ -172,7 +185,7 @@ impl Converge {
             let spec = jobs
                 .get_mut(&action.id.assignment)
                 .and_then(|job| job.spec.take_if(|spec| spec.id.revision() == action.id.revision));
-            self.begin(action, spec, &look, &local, &mut report);
+            self.begin(action, spec, &look, &nearby, &mut report);
         }
         report
     }
@@ -183,7 +196,7 @@ impl Converge {
         action: Action,
         spec: Option<Spec>,
         look: &Look,
-        local: &look::Local,
+        nearby: &Nearby,
         report: &mut Report,
     ) {
         let id = &action.id;
@@ -195,7 +208,7 @@ impl Converge {
             tracing::error!(%action, "there is no engine for it");
             return;
         };
-        let spec = spec.or_else(|| self.spec_of_good(id, local));
+        let spec = spec.or_else(|| self.spec_of_good(id, nearby));
         let (id, verb) = (id.clone(), action.verb);
         if verb == Verb::Start {
             if spec.is_none() {
@@ -217,11 +230,11 @@ impl Converge {
     }
 
     /// The order for a revision that was well before.
-    fn spec_of_good(&self, id: &Id, local: &look::Local) -> Option<Spec> {
+    fn spec_of_good(&self, id: &Id, nearby: &Nearby) -> Option<Spec> {
         let good = self.held.good.get(&id.assignment)?;
         let known = good.revision == id.revision;
         let resolve =
-            || desired::resolve(&good.assignment, id.revision, &self.place, &good.entries, local);
+            || desired::resolve(&good.assignment, id.revision, &self.place, &good.entries, nearby);
         known.then(resolve)?.ok()
     }
 

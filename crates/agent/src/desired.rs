@@ -5,11 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use ring::digest::{Context, SHA256};
-use tombolo_driver::{Entry, Error, STOP_GRACE_DEFAULT, Secret, Spec};
+use tombolo_driver::{Entry, Error, STOP_GRACE_DEFAULT, Secret, Spec, Workload};
 use tombolo_model::app::DisconnectAction;
+use tombolo_model::assignment::Peer;
 use tombolo_model::run::{KeyRef, Way};
 use tombolo_model::{Assignment, Engine};
 use tombolo_plan::instances::{Before, Problem, Wanted};
+
+use crate::nearby::Nearby;
+use crate::peer_files;
 
 /// A rule that names no time means this one.
 const STOP_AFTER_DEFAULT: Duration = Duration::from_secs(5 * 60);
@@ -49,8 +53,7 @@ pub struct Surroundings<'a> {
     pub engines: &'a BTreeSet<Engine>,
     /// Ports of the machine that other revisions of the same Assignment hold.
     pub held_ports: &'a BTreeSet<u16>,
-    /// Where components that run here are reached, by namespace, App and component.
-    pub local: &'a BTreeMap<(String, String, String), Vec<String>>,
+    pub nearby: &'a Nearby,
     /// The revision that was well last, if the agent can still start it.
     pub fallback: Option<u64>,
 }
@@ -79,7 +82,7 @@ pub fn job(assignment: &Assignment, around: &Surroundings<'_>) -> Job {
     let spec = &assignment.spec;
     let revision = revision(assignment, around.entries);
     let unanswered = sources(assignment).iter().any(|source| !around.entries.contains_key(source));
-    let resolved = resolve(assignment, revision, around.place, around.entries, around.local);
+    let resolved = resolve(assignment, revision, around.place, around.entries, around.nearby);
     let resolved = match around.engines.contains(&spec.engine) {
         true => resolved,
         false => Err(no_engine(spec.engine)),
@@ -97,7 +100,12 @@ pub fn job(assignment: &Assignment, around: &Surroundings<'_>) -> Job {
         revision,
         app: app(assignment),
         component: spec.component.clone(),
-        after: spec.peers.iter().filter(|peer| peer.first).map(before).collect(),
+        after: spec
+            .peers
+            .iter()
+            .filter(|peer| peer.first)
+            .map(|peer| before(assignment, peer, around.nearby))
+            .collect(),
         exclusive: spec.fence.is_some() || clashes,
         stopped: spec.stopped || is_deleting(assignment),
         checked: spec.health.is_some(),
@@ -115,12 +123,12 @@ fn app(assignment: &Assignment) -> String {
     format!("{namespace}/{}", assignment.spec.app)
 }
 
-fn before(peer: &tombolo_model::assignment::Peer) -> Before {
-    Before { component: peer.component.clone(), up_elsewhere: !peer.addresses.is_empty() }
+fn before(caller: &Assignment, peer: &Peer, nearby: &Nearby) -> Before {
+    Before { component: peer.component.clone(), up_elsewhere: nearby.is_up_elsewhere(caller, peer) }
 }
 
 /// Changes with what must restart an instance, and with nothing else: why it is here and where its
-/// peers are may change while it runs.
+/// peers are may change while it runs, unless it is bound to the address of one.
 pub fn revision(assignment: &Assignment, entries: &Entries) -> u64 {
     let spec = &assignment.spec;
     let said = serde_json::json!({
@@ -128,6 +136,10 @@ pub fn revision(assignment: &Assignment, entries: &Entries) -> u64 {
     });
     let mut digest = Context::new(&SHA256);
     digest.update(said.to_string().as_bytes());
+    for bound in spec.peers.iter().filter_map(|peer| peer.bound.as_ref()) {
+        digest.update(bound.as_bytes());
+        digest.update(&[0]);
+    }
     for key in keys(assignment) {
         let value = look_up(assignment, entries, key).unwrap_or_default();
         digest.update(&u64::try_from(value.len()).unwrap_or(u64::MAX).to_le_bytes());
@@ -144,27 +156,45 @@ pub fn resolve(
     revision: u64,
     place: &Place,
     entries: &Entries,
-    local: &BTreeMap<(String, String, String), Vec<String>>,
+    nearby: &Nearby,
 ) -> Result<Spec, Error> {
     let find = |entry: Entry<'_>| look_up(assignment, entries, entry).map(Secret::new);
     let mut spec = Spec::resolve(assignment, revision, &find)?;
-    for (name, value) in about(assignment, place, local) {
+    let file = peers_file(&mut spec, assignment, nearby);
+    let file = file.map(|path| (peer_files::VARIABLE.to_owned(), path));
+    for (name, value) in about(assignment, place, nearby).into_iter().chain(file) {
         // What the component sets itself is its own business.
         spec.env.entry(name).or_insert_with(|| Secret::from(value.as_str()));
     }
     Ok(spec)
 }
 
+/// Where the instance finds the file with its peers. Only what we start ourselves can be given one.
+fn peers_file(spec: &mut Spec, assignment: &Assignment, nearby: &Nearby) -> Option<String> {
+    if assignment.spec.peers.is_empty() {
+        return None;
+    }
+    let folder = nearby.folder(assignment.metadata.uid.as_deref()?)?;
+    match &mut spec.workload {
+        Workload::Process(_) => Some(folder.join(peer_files::FILE).display().to_string()),
+        Workload::Container(container) => {
+            let (volume, path) = peer_files::volume(&folder);
+            if container.volumes.iter().any(|other| other.path == volume.path) {
+                return None;
+            }
+            container.volumes.push(volume);
+            Some(path)
+        }
+        Workload::Compose(_) | Workload::Manifests(_) => None,
+    }
+}
+
 /// What an instance is told about itself and its peers.
-fn about(
-    assignment: &Assignment,
-    place: &Place,
-    local: &BTreeMap<(String, String, String), Vec<String>>,
-) -> Vec<(String, String)> {
+fn about(assignment: &Assignment, place: &Place, nearby: &Nearby) -> Vec<(String, String)> {
     let spec = &assignment.spec;
     let namespace = assignment.metadata.namespace.clone().unwrap_or_default();
     let mut about = vec![
-        ("TOMBOLO_NAMESPACE".to_owned(), namespace.clone()),
+        ("TOMBOLO_NAMESPACE".to_owned(), namespace),
         ("TOMBOLO_APP".to_owned(), spec.app.clone()),
         ("TOMBOLO_COMPONENT".to_owned(), spec.component.clone()),
         ("TOMBOLO_REPLICA".to_owned(), spec.replica.to_string()),
@@ -173,11 +203,7 @@ fn about(
     ];
     about.extend(spec.fence.map(|fence| ("TOMBOLO_FENCE".to_owned(), fence.to_string())));
     for peer in &spec.peers {
-        let here = (namespace.clone(), spec.app.clone(), peer.component.clone());
-        let addresses = match peer.addresses.is_empty() {
-            true => local.get(&here).cloned().unwrap_or_default(),
-            false => peer.addresses.clone(),
-        };
+        let addresses = nearby.addresses(assignment, peer);
         let Some(first) = addresses.first() else { continue };
         let name = variable(&peer.component);
         about.push((format!("TOMBOLO_PEER_{name}"), first.clone()));

@@ -20,14 +20,18 @@ pub mod heartbeat;
 pub mod held;
 pub mod join;
 pub mod join_file;
+mod load;
 pub mod machine;
+pub mod nearby;
 mod node;
 mod observe;
 pub mod offer;
+mod peer_files;
 pub mod removal;
 pub mod renewal;
 pub mod report;
 mod run;
+pub mod siblings;
 pub mod tell;
 mod work;
 

@@ -18,6 +18,7 @@ use crate::heartbeat::Pace;
 use crate::join::{self, Applicant};
 use crate::offer::Offer;
 use crate::renewal::{self, Due};
+use crate::siblings::Siblings;
 use crate::work::{self, Workplace};
 use crate::{Error, JoinFile, clock, engines, heartbeat, machine};
 
@@ -169,12 +170,17 @@ pub async fn run_beside(
 }
 
 async fn beat_on(client: &kube::Client, node: &str, instance: &str, pulse: &Pulse) {
+    let mut siblings = Siblings::default();
     loop {
-        match heartbeat::beat(client, node, instance, pulse.pace).await {
-            Ok(()) => pulse.heard(),
+        let mut pause = pulse.pace.beat();
+        match heartbeat::beat(client, node, instance, pulse.pace, &mut siblings).await {
+            Ok(again) => {
+                pulse.heard();
+                pause = if again { heartbeat::SOON } else { pause };
+            }
             Err(error) => tracing::warn!(error = chain(&error), "no heartbeat; trying again"),
         }
-        tokio::time::sleep(pulse.pace.beat()).await;
+        tokio::time::sleep(pause).await;
     }
 }
 
@@ -235,13 +241,15 @@ async fn live(
     pulse: &Pulse,
 ) -> Result<(), Error> {
     let mut failures = 0;
+    let mut siblings = Siblings::default();
     loop {
         let done = match renew_if_due(agent, replacer, failures).await {
             Ok(wait) => {
                 let node = &agent.credentials.identity.node;
                 let client = connection.client();
-                let beat = heartbeat::beat(&client, node, &agent.instance, pulse.pace);
-                beat.await.map(|()| wait)
+                let instance = &agent.instance;
+                let beat = heartbeat::beat(&client, node, instance, pulse.pace, &mut siblings);
+                beat.await.map(|again| if again { heartbeat::SOON } else { wait })
             }
             Err(error) => Err(error),
         };

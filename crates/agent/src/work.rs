@@ -20,7 +20,7 @@ use crate::desired::{self, Place};
 use crate::held::News;
 use crate::offer::Offer;
 use crate::tell::{self, Failed, Write};
-use crate::{Error, feed, node};
+use crate::{Error, feed, load, node, peer_files};
 
 /// Something may have been missed: nobody waits longer for a look.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
@@ -66,7 +66,10 @@ pub(crate) async fn run(workplace: Workplace) {
     let (cache, held) =
         Cache::open(Arc::clone(&workplace.folder), &workplace.machine, &workplace.place);
     let (place, drivers) = (workplace.place.clone(), workplace.drivers.clone());
-    let converge = Converge::new(place.clone(), drivers.clone(), held);
+    let peers = workplace.folder.path().join(peer_files::FOLDER);
+    // A program may be anywhere when it reads the file.
+    let peers = std::path::absolute(&peers).unwrap_or(peers);
+    let converge = Converge::new(place.clone(), drivers.clone(), held).with_peer_files(peers);
     let (sources, wanted) = watch::channel(converge.held.sources(&place));
     let (address_sender, address) = watch::channel(node::address(&workplace.offer));
 
@@ -75,6 +78,8 @@ pub(crate) async fn run(workplace: Workplace) {
     helpers.spawn(feed::assignments(connection.clone(), place.site.clone(), sender.clone()));
     helpers.spawn(feed::entries(connection.clone(), wanted, sender));
     let folder = Arc::clone(&workplace.folder);
+    let disk = folder.path().display().to_string();
+    helpers.spawn(load::keep(connection.clone(), place.node.clone(), disk));
     let subject = node::Subject {
         place: place.clone(),
         folder,

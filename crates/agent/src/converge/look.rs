@@ -4,21 +4,55 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tombolo_driver::{Instance, State};
-use tombolo_plan::instances::{Id, Observed, Seen, Verb};
+use tombolo_plan::instances::{Health, Id, Observed, Seen, Verb};
 
 use crate::desired::{self, Job, Surroundings, problem};
 use crate::health::{self, Target};
+use crate::nearby::Nearby;
 use crate::observe::{self, Look};
+use crate::peer_files;
 
 use super::{Converge, Now};
 
-/// Where components are reached, by namespace, App and component.
-pub(super) type Local = BTreeMap<(String, String, String), Vec<String>>;
-
 impl Converge {
+    /// Where things are, as far as this node knows.
+    pub(super) fn nearby(&self, look: &Look, now: &Now) -> Nearby {
+        let files = self.peer_files.as_ref().map(|files| files.folder().to_owned());
+        let mut nearby = Nearby { files, ..Nearby::default() };
+        for (_, instance) in look.instances.values() {
+            let health = match &instance.state {
+                State::Running(running) => self.checks.of(&instance.id, &health::run(running)),
+                State::Starting { .. } | State::Stopping(_) => None,
+                State::Exited(_) | State::Failed(_) => None,
+            };
+            match health {
+                Some(Health::Failing(_) | Health::Unwell(_)) => (),
+                Some(Health::Well | Health::Unknown) | None => nearby.add(instance, &now.address),
+            }
+        }
+        let ours = self.held.assignments.values();
+        for assignment in ours.filter(|found| desired::is_ours(found, &self.place)) {
+            nearby.assign(assignment);
+        }
+        nearby
+    }
+
+    /// Lets instances find out where their peers are now.
+    pub(super) fn tell_peers(&mut self, look: &Look, nearby: &Nearby) {
+        let Some(files) = &mut self.peer_files else { return };
+        let ours = self.held.assignments.iter();
+        let ours = ours.filter(|(_, found)| {
+            desired::is_ours(found, &self.place) && !found.spec.peers.is_empty()
+        });
+        let wanted: BTreeMap<String, String> =
+            ours.map(|(uid, found)| (uid.clone(), peer_files::text(found, nearby))).collect();
+        let runs: BTreeSet<&str> = look.instances.keys().map(|id| id.assignment.as_str()).collect();
+        let held = &self.held.assignments;
+        files.follow(&wanted, |uid| held.contains_key(uid) || runs.contains(uid));
+    }
+
     /// What is to run here.
-    pub(super) fn jobs(&self, look: &Look, now: &Now) -> BTreeMap<String, Job> {
-        let local = local_addresses(look, &now.address);
+    pub(super) fn jobs(&self, look: &Look, nearby: &Nearby) -> BTreeMap<String, Job> {
         let ours = self.held.assignments.iter();
         let ours = ours.filter(|(_, found)| desired::is_ours(found, &self.place));
         ours.map(|(uid, assignment)| {
@@ -28,7 +62,7 @@ impl Converge {
                 entries: &self.held.entries,
                 engines: &self.engines,
                 held_ports: &held_ports(look, uid, revision),
-                local: &local,
+                nearby,
                 fallback: self.held.good.get(uid).map(|good| good.revision),
             };
             let mut job = desired::job(assignment, &around);
@@ -102,24 +136,6 @@ fn held_ports(look: &Look, uid: &str, revision: u64) -> BTreeSet<u16> {
         State::Starting { .. } | State::Exited(_) | State::Failed(_) => None,
     });
     ports.flatten().filter_map(|port| port.published).collect()
-}
-
-/// Where the components that run here are reached.
-pub(super) fn local_addresses(look: &Look, address: &str) -> Local {
-    let mut local = Local::new();
-    for (_, instance) in look.instances.values() {
-        let State::Running(running) = &instance.state else { continue };
-        let Some(port) = running.ports.first() else { continue };
-        let reached = match (port.published, running.addresses.first()) {
-            (Some(published), _) => format!("{address}:{published}"),
-            (None, Some(own)) => format!("{own}:{}", port.port),
-            (None, None) => continue,
-        };
-        let origin = &instance.origin;
-        let key = (origin.namespace.clone(), origin.app.clone(), origin.component.clone());
-        local.entry(key).or_default().push(reached);
-    }
-    local
 }
 
 /// The instance that a status speaks of: the one that is wanted if it runs, or another that does.

@@ -85,14 +85,16 @@ fn ours_is_what_names_the_node_or_what_it_has_taken() {
 #[test]
 fn an_instance_is_told_who_it_is_and_where_its_peers_are() {
     let key = |component: &str| ("default".into(), "shop".into(), component.into());
-    let local = BTreeMap::from([(key("cache"), vec!["10.0.0.1:6379".to_owned()])]);
+    let mut nearby = Nearby::default();
+    nearby.reached.insert(key("cache"), vec![(6379, "10.0.0.1:6379".to_owned())]);
+    nearby.files = Some("/var/lib/peers".into());
     let env = BTreeMap::from([(
         "/spec/run",
         json!({"process": {"command": ["web"],
         "env": {"TOMBOLO_SITE": "mine"}}}),
     )]);
     let change: Vec<(&str, Value)> = env.into_iter().collect();
-    let spec = resolve(&assignment(&change), 1, &place(), &Entries::new(), &local).unwrap();
+    let spec = resolve(&assignment(&change), 1, &place(), &Entries::new(), &nearby).unwrap();
     let of = |name: &str| {
         spec.env.get(name).map(|value| String::from_utf8(value.expose().to_vec()).unwrap())
     };
@@ -104,6 +106,35 @@ fn an_instance_is_told_who_it_is_and_where_its_peers_are() {
     assert_eq!(of("TOMBOLO_PEERS_THE_STORE").as_deref(), Some("b:2,a:1"));
     assert_eq!(of("TOMBOLO_PEER_CACHE").as_deref(), Some("10.0.0.1:6379"), "it runs here");
     assert_eq!(of("TOMBOLO_PEER_FAR"), None);
+    assert_eq!(of("TOMBOLO_PEERS_FILE").as_deref(), Some("/var/lib/peers/u-1/peers.json"));
+}
+
+#[test]
+fn a_container_finds_the_file_of_its_peers_in_a_folder_that_it_cannot_write() {
+    let nearby = Nearby { files: Some("/var/lib/peers".into()), ..Nearby::default() };
+    let resolve = |run: Value| {
+        let change = [("/spec/run", run), ("/spec/engine", json!("docker"))];
+        resolve(&assignment(&change), 1, &place(), &Entries::new(), &nearby).unwrap()
+    };
+    let spec = resolve(json!({"container": {"image": "web"}}));
+    let Workload::Container(container) = &spec.workload else { panic!("{spec:?}") };
+    let volume = &container.volumes[0];
+    assert_eq!(volume.host_path.as_deref(), Some("/var/lib/peers/u-1"));
+    assert!(volume.read_only && volume.path == "/run/tombolo");
+    assert_eq!(spec.env["TOMBOLO_PEERS_FILE"].expose(), b"/run/tombolo/peers.json");
+    let own =
+        json!({"container": {"image": "web", "volumes": [{"path": "/run/tombolo", "name": "a"}]}});
+    assert!(!resolve(own).env.contains_key("TOMBOLO_PEERS_FILE"), "the place is taken");
+}
+
+#[test]
+fn whoever_is_bound_to_a_peer_restarts_when_it_moves() {
+    let revision = |peers: Value| revision(&assignment(&[("/spec/peers", peers)]), &Entries::new());
+    let bound =
+        |to: &str| json!([{"component": "store", "addresses": ["a:1", "b:1"], "bound": to}]);
+    assert_ne!(revision(bound("a:1")), revision(bound("b:1")));
+    let more = json!([{"component": "store", "addresses": ["a:1"], "bound": "a:1"}]);
+    assert_eq!(revision(bound("a:1")), revision(more));
 }
 
 #[test]
@@ -114,7 +145,7 @@ fn two_revisions_stand_side_by_side_unless_they_need_the_same_port() {
             entries: &Entries::new(),
             engines: &BTreeSet::from([Engine::Host]),
             held_ports: &held.iter().copied().collect(),
-            local: &BTreeMap::new(),
+            nearby: &Nearby::default(),
             fallback: None,
         };
         job(&assignment(change), &around).wanted.exclusive
