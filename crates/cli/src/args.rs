@@ -319,6 +319,10 @@ pub(crate) struct DeleteArgs {
     /// It is no failure if an object is not there.
     #[arg(long)]
     pub(crate) ignore_not_found: bool,
+    /// Do not wait for agents to take down what is assigned to them; what runs on a node that does
+    /// not answer ends when it returns.
+    #[arg(long)]
+    pub(crate) force: bool,
     /// Stay until everything is gone.
     #[arg(long)]
     pub(crate) wait: bool,

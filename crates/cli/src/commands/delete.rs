@@ -75,7 +75,11 @@ pub(super) async fn run(shell: &mut Shell, args: &DeleteArgs) -> Result<Exit, Fa
     if !args.yes && !output::confirmed("Delete?") {
         return Err(Failure::failed("nothing was deleted"));
     }
-    delete_all(shell, &connection, args, &doomed).await?;
+    let owned = match args.force {
+        true => assignments_of(&connection, &doomed).await?,
+        false => Vec::new(),
+    };
+    delete_all(shell, &connection, args, &doomed, &owned).await?;
     Ok(not_all)
 }
 
@@ -84,6 +88,7 @@ async fn delete_all(
     connection: &Connection,
     args: &DeleteArgs,
     doomed: &[Doomed],
+    owned: &[Doomed],
 ) -> Result<(), Failure> {
     let started = moment::monotonic();
     for one in doomed {
@@ -96,6 +101,10 @@ async fn delete_all(
             Err(failure) => return Err(failure),
         }
         shell.out.flush()?;
+    }
+    for one in owned {
+        let_go(connection, one).await?;
+        shell.out.line(&format!("{} let go of", one.label()))?;
     }
     if args.wait {
         for one in doomed {
@@ -110,6 +119,42 @@ async fn delete_all(
         }
     }
     Ok(())
+}
+
+/// The Assignments that would wait for their agents: those of the doomed Apps, or doomed themselves.
+async fn assignments_of(
+    connection: &Connection,
+    doomed: &[Doomed],
+) -> Result<Vec<Doomed>, Failure> {
+    let concerned = |one: &Doomed| matches!(one.resource.kind.as_str(), "App" | "Assignment");
+    if !doomed.iter().any(concerned) {
+        return Ok(Vec::new());
+    }
+    let assignments = catalogue::known("Assignment");
+    let path = assignments.collection(None);
+    let list = selection::list(connection, &path, &Query::default(), JSON, CHUNK_SIZE).await?;
+    let all = selection::items(&assignments, list);
+    let is_doomed = |object: &&Value| {
+        let uid = object["metadata"]["uid"].as_str();
+        is_owned(object, doomed)
+            || uid.is_some() && doomed.iter().any(|one| one.uid.as_deref() == uid)
+    };
+    Ok(all.iter().filter(is_doomed).map(|object| found(&assignments, object)).collect())
+}
+
+/// Deletes an Assignment whatever its agent says. One that is gone is as wanted.
+async fn let_go(connection: &Connection, one: &Doomed) -> Result<(), Failure> {
+    let path = one.path();
+    let deleted = connection.delete(&path, &options(one)).await;
+    let free = json!({"metadata": {"uid": one.uid, "finalizers": null}});
+    let freed = match deleted {
+        Ok(_) => connection.merge(&path, &free).await,
+        Err(failure) => Err(failure),
+    };
+    match freed {
+        Err(failure) if failure.exit != Exit::NotFound => Err(failure),
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 /// Only the very object that was shown may go, not one that took its name since.
@@ -221,14 +266,16 @@ async fn owned_by(connection: &Connection, doomed: &[Doomed]) -> Vec<String> {
 }
 
 fn owned_labels(resource: &Resource, candidates: &[Value], doomed: &[Doomed]) -> Vec<String> {
-    let is_owned = |object: &&Value| {
-        let owners = object["metadata"]["ownerReferences"].as_array();
-        owners.into_iter().flatten().any(|owner| {
-            let uid = owner["uid"].as_str();
-            uid.is_some() && doomed.iter().any(|one| one.uid.as_deref() == uid)
-        })
-    };
-    candidates.iter().filter(is_owned).map(|object| resource.label(name_of(object))).collect()
+    let owned = candidates.iter().filter(|object| is_owned(object, doomed));
+    owned.map(|object| resource.label(name_of(object))).collect()
+}
+
+fn is_owned(object: &Value, doomed: &[Doomed]) -> bool {
+    let owners = object["metadata"]["ownerReferences"].as_array();
+    owners.into_iter().flatten().any(|owner| {
+        let uid = owner["uid"].as_str();
+        uid.is_some() && doomed.iter().any(|one| one.uid.as_deref() == uid)
+    })
 }
 
 fn preview(doomed: &[Doomed], owned: &[String]) -> String {

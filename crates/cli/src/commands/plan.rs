@@ -43,7 +43,7 @@ pub(super) async fn run(shell: &mut Shell, args: &PlanArgs) -> Result<Exit, Fail
     let scope = if args.files.is_empty() { Scope::All } else { Scope::Pending };
     let options = Options { scope, ..Options::default() };
     let observed = &server.observed;
-    let loads = std::collections::BTreeMap::new();
+    let loads = tombolo_plan::placing::loads(&observed.nodes);
     let (continuum, troubles) =
         Continuum::of(&observed.sites, &observed.nodes, &observed.links, &loads);
     for trouble in &troubles {

@@ -118,7 +118,7 @@ async fn now(
         None => app.spec.components.iter().map(|own| own.name.as_str()).collect(),
     };
     let observed = &server.observed;
-    let loads = std::collections::BTreeMap::new();
+    let loads = tombolo_plan::placing::loads(&observed.nodes);
     let (continuum, _) = Continuum::of(&observed.sites, &observed.nodes, &observed.links, &loads);
     let running = tombolo_plan::placing::running(observed);
     let options = Options::default();

@@ -11,8 +11,8 @@ use crate::output;
 /// Run the control plane without an agent for this machine.
 ///
 /// With --kubeconfig, only the loops run, against the API server that it names, which may be a
-/// Kubernetes cluster with our kinds installed (`tombolo crds | kubectl apply -f -`). Start only
-/// one: the loops do not choose a leader yet.
+/// Kubernetes cluster with our kinds installed (`tombolo crds | kubectl apply -f -`). There may be
+/// several: one of them leads, by the Lease tombolo-leader in tombolo-system, the others stand by.
 #[derive(Args, Debug)]
 pub(crate) struct ControllerArgs {
     #[command(flatten)]
@@ -33,8 +33,14 @@ async fn run_loops(globals: &Globals) -> Result<(), Failure> {
     // A server that is not there, or does not let us in, is better told now than logged for ever.
     connection.get("/apis/tombolo.dev/v1alpha1/nodes?limit=1").await?;
     let stop = up::stop_signal().map_err(|error| Failure::failed(format!("{error:#}")))?;
-    output::note(&format!("the loops run against {}; Ctrl-C stops them", connection.server));
-    tombolo_controller::run(|_| connection.client(), || up::stopped(stop.clone())).await;
+    let me = format!("{}-{}", tombolo_agent::machine::host_name(), std::process::id());
+    output::note(&format!(
+        "the loops of {me} run against {}; Ctrl-C stops them",
+        connection.server
+    ));
+    let work = || tombolo_controller::run(|_| connection.client(), || up::stopped(stop.clone()));
+    let stopped = up::stopped(stop.clone());
+    tombolo_controller::leader::lead(connection.client(), &me, stopped, work).await;
     output::note("stopped");
     Ok(())
 }
