@@ -16,6 +16,7 @@ use tombolo_model::link::EndKind;
 use tombolo_model::{ConditionStatus, Link};
 
 use crate::continuum::{NodeRow, SiteRow};
+use crate::problem::Hops;
 use crate::trouble::Trouble;
 
 pub(crate) use explorer::{Direction, Explorer};
@@ -71,7 +72,7 @@ pub struct Way {
     /// The least of the links; `None` is unlimited.
     pub bandwidth_bps: Option<u64>,
     /// In the order of travel.
-    pub links: Box<[u32]>,
+    pub links: Hops,
     /// Nothing is known about one of the ends: the delay is assumed, and no promise can be kept.
     pub assumed: bool,
 }

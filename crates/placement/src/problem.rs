@@ -7,10 +7,12 @@
 //! machines that add them up get the same sum.
 
 mod check;
+mod hops;
 mod json;
 
 pub(crate) use check::LATENCY_US_MAX;
 pub use check::{Invalid, Violation};
+pub use hops::Hops;
 pub use json::ReadError;
 
 /// Choose exactly one candidate for every item of a part, such that all the constraints hold and
@@ -59,7 +61,7 @@ pub struct Link {
 pub struct Route {
     pub latency_us: u64,
     /// The links that the traffic uses up; none inside a zone.
-    pub links: Box<[u32]>,
+    pub links: Hops,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

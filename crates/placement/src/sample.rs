@@ -4,7 +4,7 @@
 //! They are made at the level of numbers; `tombolo sim instance` makes whole documents.
 
 use crate::problem::{
-    Candidate, Class, Edge, Group, Item, Link, Node, Part, Problem, Route, Scope,
+    Candidate, Class, Edge, Group, Hops, Item, Link, Node, Part, Problem, Route, Scope,
 };
 use crate::select::Dice;
 
@@ -90,7 +90,7 @@ fn add_network(problem: &mut Problem, zones: usize, dice: &mut Dice) {
 fn routes_from(links: &[Vec<(usize, u64, u32)>], from: usize) -> Vec<Option<Route>> {
     let mut routes: Vec<Option<Route>> = vec![None; links.len()];
     let mut open = std::collections::BTreeSet::from([(0, from)]);
-    routes[from] = Some(Route { latency_us: 0, links: Box::new([]) });
+    routes[from] = Some(Route { latency_us: 0, links: Hops::default() });
     while let Some((so_far, zone)) = open.pop_first() {
         let way = routes[zone].as_ref().map_or_else(Vec::new, |route| route.links.to_vec());
         for (to, micros, link) in &links[zone] {

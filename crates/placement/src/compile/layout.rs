@@ -12,7 +12,7 @@ use crate::affinity::{self, Bounds};
 use crate::bits::Bits;
 use crate::continuum::Continuum;
 use crate::paths::WayBook;
-use crate::problem::{Candidate, Link, Node, Route, Scope};
+use crate::problem::{Candidate, Hops, Link, Node, Route, Scope};
 use crate::score;
 
 /// Routes are kept for every pair of zones; more would take more than 100 MB.
@@ -35,7 +35,7 @@ pub(super) fn lay_out(compiled: &mut Compiled<'_, '_>) {
     problem.routes = vec![vec![None; zones]; zones];
     problem.zone_cost = vec![vec![0; zones]; zones];
     for (zone, routes) in problem.routes.iter_mut().enumerate() {
-        routes[zone] = Some(Route { latency_us: 0, links: Box::default() });
+        routes[zone] = Some(Route { latency_us: 0, links: Hops::default() });
     }
     if !problem.edges.is_empty() {
         route(compiled, &plan.wired, &plan.number);
@@ -292,7 +292,7 @@ fn widen(compiled: &mut Compiled<'_, '_>) {
     }
     for zone in problem.routes.len()..zones {
         let mut row = vec![None; zones];
-        row[zone] = Some(Route { latency_us: 0, links: Box::default() });
+        row[zone] = Some(Route { latency_us: 0, links: Hops::default() });
         problem.routes.push(row);
         problem.zone_cost.push(vec![0; zones]);
     }

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::{Network, UNMEASURED_US, Way, narrower};
+use crate::problem::Hops;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Direction {
@@ -112,7 +113,7 @@ impl<'n> Explorer<'n> {
             Direction::From => self.links.reverse(),
             Direction::To => (),
         }
-        way.links = self.links.as_slice().into();
+        way.links = Hops::from(self.links.as_slice());
         Some(way)
     }
 }

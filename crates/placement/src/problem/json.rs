@@ -245,7 +245,7 @@ impl Model {
         problem.links = self.links.into_iter().map(ModelLink::into_link).collect();
         let route = |route: ModelRoute| Route {
             latency_us: route.latency_us,
-            links: route.links.into_boxed_slice(),
+            links: route.links.into_iter().collect(),
         };
         let row = |row: Vec<Option<ModelRoute>>| row.into_iter().map(|r| r.map(route)).collect();
         problem.routes = self.routes.into_iter().map(row).collect();

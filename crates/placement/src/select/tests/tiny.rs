@@ -2,7 +2,7 @@
 
 use super::Dice;
 use crate::problem::{
-    Candidate, Class, Edge, Group, Item, Link, Node, Part, Problem, Route, Scope,
+    Candidate, Class, Edge, Group, Hops, Item, Link, Node, Part, Problem, Route, Scope,
 };
 
 pub(super) fn problem(seed: u64, parts: usize) -> Problem {
@@ -59,7 +59,7 @@ fn add_network(problem: &mut Problem, dice: &mut Dice) {
         for to in 0..zones {
             let links = problem.links.len();
             let used = if links == 0 { 0 } else { dice.below(3) };
-            let links: Box<[u32]> = (0..used).map(|_| below(dice, links)).collect();
+            let links: Hops = (0..used).map(|_| below(dice, links)).collect();
             let same = from == to;
             let latency_us = if same { 0 } else { dice.below(10) as u64 };
             let there = same || dice.below(6) > 0;
