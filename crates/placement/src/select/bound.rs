@@ -2,7 +2,8 @@
 //! where there are too many blocks to look at all of them at once.
 //!
 //! Blocks that have to do with each other by network or groups are bounded together, each such set
-//! on an empty continuum. The plain ones are bounded by prices for nodes that all of them want.
+//! on an empty continuum. The plain ones are bounded by prices for nodes that all of them want. Where
+//! that is better, all are bounded by prices, as if distance cost nothing.
 
 use super::dual::Dual;
 use super::frame::{Block, Frame, Place};
@@ -22,6 +23,7 @@ pub(super) fn of(state: &State<'_>, placed: &[u32], meter: &mut Meter<'_>) -> i6
     let mut plain = Vec::new();
     let mut seen = vec![false; frame.blocks.len()];
     let empty = State::new(frame);
+    let mut sets = 0;
     for block in placed {
         if seen[*block as usize] {
             continue;
@@ -31,11 +33,27 @@ pub(super) fn of(state: &State<'_>, placed: &[u32], meter: &mut Meter<'_>) -> i6
             continue;
         }
         let set = tied(frame, *block, &mut seen);
+        sets += 1;
         bound += bound_of_set(&empty, &set, meter);
     }
     let now: i64 = plain.iter().filter_map(|block| state.at(*block)).map(|p| p.value).sum();
     bound += Market::new(state, &plain).bound(float(now), meter);
+    // A single set knows of its own competition.
+    if sets > 1 {
+        bound = bound.min(with_free_traffic(state, placed, meter));
+    }
     floor(bound + 1e-3).max(state.objective)
+}
+
+/// All blocks compete for nodes, and traffic costs the least that it could. Better than looking at
+/// each set alone where there are many of them and the good nodes are few.
+fn with_free_traffic(state: &State<'_>, placed: &[u32], meter: &mut Meter<'_>) -> f64 {
+    let frame = state.frame;
+    let (low, high) = frame.cost_range.any;
+    let placed_edges = frame.edges.iter().filter(|edge| state.at(edge.a).is_some());
+    let least: i64 = placed_edges.map(|edge| (edge.traffic * low).min(edge.traffic * high)).sum();
+    let now: i64 = placed.iter().filter_map(|block| state.at(*block)).map(|p| p.value).sum();
+    Market::new(state, placed).bound(float(now), meter) - float(least)
 }
 
 /// All blocks that a block has edges or groups of zones with, and theirs.
@@ -132,30 +150,34 @@ impl<'s, 'f> Market<'s, 'f> {
         let mut bound: f64 = self.price.iter().sum();
         let mut load = vec![0.0; self.price.len()];
         for kind in &self.kinds {
-            let (places, left_out) = frame.indices[kind.block.index as usize].zone(0);
+            let index = &frame.indices[kind.block.index as usize];
+            let zones = 0..index.zones();
+            let left_out = zones.clone().filter_map(|zone| index.zone(zone).1).max();
             let mut best = left_out.map_or(super::kernel::NEVER, float);
             let mut favourite = None;
-            let mut looked = 0;
-            let skip = &kind.block.skip;
-            for place in kind.block.extra.iter().chain(places) {
+            let mut looked = index.zones() as u64;
+            let mut look = |place: &Place, best: &mut f64| {
                 looked += 1;
-                let own = looked <= kind.block.extra.len();
-                if float(place.value) <= best {
-                    if own {
-                        continue;
-                    }
-                    break;
-                }
-                if !own && !skip.is_empty() && skip.binary_search(&place.node).is_ok() {
-                    continue;
-                }
-                let Some(fee) = self.fee(kind.block, place) else { continue };
+                let Some(fee) = self.fee(kind.block, place) else { return };
                 let worth = float(place.value) - fee;
-                if worth > best {
-                    (best, favourite) = (worth, Some(place.node));
+                if worth > *best {
+                    (*best, favourite) = (worth, Some(place.node));
+                }
+            };
+            kind.block.extra.iter().for_each(|place| look(place, &mut best));
+            let skip = &kind.block.skip;
+            for zone in zones {
+                // The lists are sorted: nothing that follows can be better.
+                for place in index.zone(zone).0 {
+                    if float(place.value) <= best {
+                        break;
+                    }
+                    if skip.is_empty() || skip.binary_search(&place.node).is_err() {
+                        look(place, &mut best);
+                    }
                 }
             }
-            meter.spend(looked as u64 / 2 + 1);
+            meter.spend(looked / 2 + 1);
             bound += best * kind.count;
             if let Some(node) = favourite {
                 self.shares(kind.block, node, |at, share| load[at] += share * kind.count);
@@ -197,14 +219,17 @@ impl<'s, 'f> Market<'s, 'f> {
         let mut gain = vec![0.0; frame.nodes];
         let mut weight = vec![0.0; frame.nodes];
         for kind in &self.kinds {
-            let (places, _) = frame.indices[kind.block.index as usize].zone(0);
-            for place in places.iter().take_while(|place| place.value > kind.marginal) {
-                let mut most: f64 = 0.0;
-                self.shares(kind.block, place.node, |_, share| most = most.max(share));
-                if most > 0.0 && most <= 1.0 {
-                    let node = place.node as usize;
-                    gain[node] += kind.count * float(place.value - kind.marginal) / most;
-                    weight[node] += kind.count;
+            let index = &frame.indices[kind.block.index as usize];
+            for zone in 0..index.zones() {
+                let better = index.zone(zone).0.iter();
+                for place in better.take_while(|place| place.value > kind.marginal) {
+                    let mut most: f64 = 0.0;
+                    self.shares(kind.block, place.node, |_, share| most = most.max(share));
+                    if most > 0.0 && most <= 1.0 {
+                        let node = place.node as usize;
+                        gain[node] += kind.count * float(place.value - kind.marginal) / most;
+                        weight[node] += kind.count;
+                    }
                 }
             }
         }
