@@ -130,10 +130,22 @@ fn broken(app: &App, made: &Instance, places: &BTreeMap<(String, u32), String>) 
     found
 }
 
-/// Sites by number, and the links on the shortest ways between them.
+/// Sites by number, and the delay of the shortest way between each two.
 struct Net {
     number: BTreeMap<String, usize>,
     distance: Vec<Vec<u64>>,
+}
+
+impl Net {
+    /// Whether the shortest way from one site to another goes along the link, one way or the other.
+    fn crosses(&self, from: usize, to: usize, link: &Link) -> bool {
+        let [a, b] = [0, 1].map(|end: usize| self.number[&link.spec.ends[end].name]);
+        let latency = link.quality().latency.unwrap().micros();
+        [(a, b), (b, a)].into_iter().any(|(first, second)| {
+            self.distance[from][first] + latency + self.distance[second][to]
+                == self.distance[from][to]
+        })
+    }
 }
 
 impl Net {
@@ -175,19 +187,26 @@ fn network_broken(
         net.number[&node.spec.site]
     };
     let mut found = Vec::new();
+    let mut carried = vec![0; made.links.len()];
     for component in &app.spec.components {
         let own =
             || places.iter().filter(|((name, _), _)| *name == component.name).map(|(_, node)| node);
         for connection in &component.connects {
             assert_ne!(connection.class, Some(ServiceClass::BestEffort));
-            let Some(max) = connection.latency else { continue };
-            for from in own() {
-                let callees = places.iter().filter(|((name, _), _)| *name == connection.to);
-                for (_, to) in callees {
-                    let has = net.distance[site(from)][site(to)];
-                    if has > max.micros() {
-                        found.push(format!("{} to {}: {has} µs", component.name, connection.to));
-                    }
+            let callees: Vec<usize> = places
+                .iter()
+                .filter(|((name, _), _)| *name == connection.to)
+                .map(|(_, node)| site(node))
+                .collect();
+            let rate = connection.bandwidth.map_or(0, |rate| rate.bps());
+            let share = rate.div_ceil(u64::try_from(callees.len().max(1)).unwrap());
+            for (from, to) in own().flat_map(|from| callees.iter().map(|to| (site(from), *to))) {
+                let has = net.distance[from][to];
+                if connection.latency.is_some_and(|max| has > max.micros()) {
+                    found.push(format!("{} to {}: {has} µs", component.name, connection.to));
+                }
+                for (link, carried) in made.links.iter().zip(&mut carried) {
+                    *carried += if net.crosses(from, to, link) { share } else { 0 };
                 }
             }
         }
@@ -198,6 +217,13 @@ fn network_broken(
                     found.push(format!("{} to its users: {has} µs", component.name));
                 }
             }
+        }
+    }
+    for (link, carried) in made.links.iter().zip(carried) {
+        let bandwidth = link.quality().bandwidth.unwrap().bps();
+        if carried > bandwidth {
+            let name = link.metadata.name.as_deref().unwrap();
+            found.push(format!("{name} carries {carried} of {bandwidth} bit/s"));
         }
     }
     found
@@ -231,6 +257,49 @@ fn a_plan_breaks_nothing_that_the_documents_ask_for() {
     // Made-up Apps that have no place are as welcome here, but not too many of them.
     println!("placed {placed}, no place {refused}");
     assert!(placed > 100, "placed {placed}, no place {refused}");
+}
+
+#[test]
+fn no_link_carries_more_than_it_can() {
+    let (mut placed, mut narrow) = (0, 0);
+    for seed in 0..120 {
+        let mut made = instance(&Shape { nodes: 12, ..shape(seed) });
+        let light = planned(&made, &[], Scope::Pending);
+        for component in &mut made.app.spec.components {
+            for connection in &mut component.connects {
+                let rate = connection.bandwidth.map(|rate| rate.bps());
+                connection.bandwidth = rate.map(|bps| tombolo_model::BitRate::from_bps(bps * 12));
+            }
+        }
+        let plan = planned(&made, &[], Scope::Pending);
+        if plan.apps[0].outcome == Outcome::Placed {
+            assert_eq!(broken(&made.app, &made, &places(&plan)), [] as [String; 0], "seed {seed}");
+            placed += 1;
+            // The lighter answer would not do any more.
+            narrow += usize::from(!broken(&made.app, &made, &places(&light)).is_empty());
+        }
+    }
+    assert!(placed > 50 && narrow > 0, "placed {placed}, {narrow} of them by another way");
+}
+
+#[test]
+fn another_node_never_makes_the_best_worse() {
+    let mut compared = 0;
+    for seed in 0..80 {
+        let mut made = instance(&shape(seed));
+        // The unit of money is the middle price, which one more node may move: none has a price.
+        made.nodes.iter_mut().for_each(|node| node.spec.cost_hourly = None);
+        let with = planned(&made, &[], Scope::Pending);
+        made.nodes.pop();
+        let without = planned(&made, &[], Scope::Pending);
+        if without.optimal && without.apps[0].outcome == Outcome::Placed {
+            assert_eq!(with.apps[0].outcome, Outcome::Placed, "seed {seed}");
+            assert!(with.bound >= without.objective, "seed {seed}");
+            assert!(!with.optimal || with.objective >= without.objective, "seed {seed}");
+            compared += usize::from(with.optimal);
+        }
+    }
+    assert!(compared > 30, "{compared}");
 }
 
 #[test]

@@ -1,0 +1,141 @@
+//! An outside solver that knows nothing but the text of `docs/placement-model.md`: it reads the
+//! dumped JSON and tries everything. It must find the same choices possible, and the same best.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use tombolo_placement::instance::{Shape, instance};
+use tombolo_placement::select::{Limits, Outcome};
+use tombolo_placement::{Continuum, Options, compile, select};
+
+fn number(value: &Value) -> i64 {
+    value.as_i64().unwrap()
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().unwrap()
+}
+
+fn at(value: &Value) -> usize {
+    usize::try_from(number(value)).unwrap()
+}
+
+/// The objective of one candidate for each item, or `None` if they break a rule.
+fn judge(model: &Value, chosen: &[&Value]) -> Option<i64> {
+    let node = |item: usize| &model["nodes"][at(&chosen[item]["node"])];
+    let zone = |item: usize| at(&node(item)["zone"]);
+    let mut used: BTreeMap<(usize, &str), i64> = BTreeMap::new();
+    let mut objective = 0;
+    for (item, candidate) in list(&model["items"]).iter().zip(chosen) {
+        objective += number(&candidate["value"]);
+        for (resource, demand) in item["demand"].as_object().unwrap() {
+            *used.entry((at(&candidate["node"]), resource)).or_insert(0) += number(demand);
+        }
+    }
+    for ((node, resource), used) in used {
+        let capacity = model["nodes"][node]["capacity"].get(resource).map_or(0, number);
+        if used > capacity {
+            return None;
+        }
+    }
+    let mut carried: BTreeMap<usize, i64> = BTreeMap::new();
+    for edge in list(&model["edges"]) {
+        let (from, to) = (zone(at(&edge["a"])), zone(at(&edge["b"])));
+        let route = &model["routes"][from][to];
+        let latency = route.get("latency_us").map(number)?;
+        if edge["latency_us_max"].as_i64().is_some_and(|max| latency > max) {
+            return None;
+        }
+        objective -= number(&edge["traffic"]) * number(&model["zone_cost"][from][to]);
+        for link in list(&route["links"]).iter().filter(|_| from != to) {
+            *carried.entry(at(link)).or_insert(0) += number(&edge["bandwidth_bps"]);
+        }
+    }
+    let full = |(link, carried): (&usize, &i64)| {
+        model["links"][*link]["bandwidth_bps"].as_i64().is_some_and(|left| *carried > left)
+    };
+    if carried.iter().any(full) {
+        return None;
+    }
+    let place = |group: &Value, item: usize| match group["scope"].as_str().unwrap() {
+        "node" => at(&chosen[item]["node"]),
+        _ => zone(item),
+    };
+    for (rule, wanted) in [("apart", false), ("together", true)] {
+        for group in list(&model[rule]) {
+            let places: Vec<usize> =
+                list(&group["items"]).iter().map(|item| place(group, at(item))).collect();
+            let pairs = (0..places.len()).flat_map(|a| (0..a).map(move |b| (a, b)));
+            if pairs.into_iter().any(|(a, b)| (places[a] == places[b]) != wanted) {
+                return None;
+            }
+        }
+    }
+    for items in list(&model["same_engine"]) {
+        let engines: Vec<&Value> =
+            list(items).iter().map(|item| &chosen[at(item)]["engine"]).collect();
+        if engines.windows(2).any(|pair| pair[0] != pair[1]) {
+            return None;
+        }
+    }
+    Some(objective)
+}
+
+/// The best of all combinations of candidates.
+fn best<'m>(model: &'m Value, chosen: &mut Vec<&'m Value>) -> Option<i64> {
+    let items = list(&model["items"]);
+    if chosen.len() == items.len() {
+        return judge(model, chosen);
+    }
+    let mut most = None;
+    for candidate in list(&items[chosen.len()]["candidates"]) {
+        chosen.push(candidate);
+        most = most.max(best(model, chosen));
+        chosen.pop();
+    }
+    most
+}
+
+#[test]
+fn who_tries_everything_in_the_dump_finds_our_answer() {
+    let (mut placed, mut without) = (0, 0);
+    for seed in 0..160 {
+        let pick = |modulus: u64, least: u64| usize::try_from(least + seed % modulus).unwrap();
+        let shape = Shape { sites: pick(3, 1), nodes: pick(4, 3), components: pick(3, 1), seed };
+        let mut made = instance(&shape);
+        for (number, component) in made.app.spec.components.iter_mut().enumerate() {
+            component.replicas = component.replicas.map(|replicas| replicas.min(2));
+            if let Some(needs) = &mut component.needs {
+                // Large enough that not everything fits on one node.
+                needs.cpu = needs.cpu.map(|cpu| tombolo_model::Cpu::from_millis(cpu.millis() * 3));
+            }
+            if seed % 5 == 0 && number == 0 {
+                component.stateful = true;
+            }
+        }
+        made.app.spec.homogeneous = seed % 4 == 0;
+        let (continuum, _) = Continuum::of(&made.sites, &made.nodes, &made.links, &BTreeMap::new());
+        let apps = [made.app];
+        let compiled = compile(&continuum, &apps, &[], &Options::default());
+        if compiled.problem.items.len() > 5 {
+            continue;
+        }
+        let found = select(&compiled.problem, &Limits::default()).unwrap();
+        let model: Value = serde_json::from_str(&compiled.problem.to_json()).unwrap();
+        match best(&model, &mut Vec::new()) {
+            Some(objective) => {
+                assert_eq!(found.parts, [Outcome::Placed], "seed {seed}");
+                assert_eq!(found.objective, objective, "seed {seed}");
+                assert!(found.optimal, "seed {seed}");
+                placed += 1;
+            }
+            None => {
+                assert_eq!(found.parts, [Outcome::Infeasible], "seed {seed}");
+                without += 1;
+            }
+        }
+    }
+    assert!(placed > 60 && without > 5, "{placed} placed, {without} without a place");
+}
