@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions};
 use kube::core::GroupVersionKind;
 use kube::{Client, ResourceExt};
+use serde_json::json;
 
 use tombolo_model::{App, Assignment, Node, Site};
 use tombolo_plan::Monotonic;
