@@ -7,12 +7,18 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use http::{HeaderName, HeaderValue};
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use kube::client::ConfigExt as _;
 use kube::config::AuthInfo;
 use kube::{Client, Config};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use tokio::sync::watch;
 use tombolo_model::keys::INSTANCE_HEADER;
+use tower::Layer as _;
 
 use crate::Error;
 use crate::credentials::{Credentials, Identity};
@@ -72,11 +78,9 @@ impl Replacer {
         Ok(())
     }
 
-    /// After a controller could not be reached: the next address, if there is more than one.
+    /// After a controller could not be reached: the next address, if there is more than one, and in
+    /// any case another connection. One that was cut without a word would be waited on for minutes.
     pub(crate) fn next_address(&mut self, credentials: &Credentials) -> Result<(), Error> {
-        if credentials.identity.addresses.len() < 2 {
-            return Ok(());
-        }
         self.turn += 1;
         self.replace(credentials)
     }
@@ -116,8 +120,21 @@ fn config(address: &str, authority_pem: &str) -> Result<Config, Error> {
     Ok(config)
 }
 
+/// Over HTTP/2 where the server speaks it: one connection for everything, on which a heartbeat costs no
+/// more than what has changed since the last. kube's own client speaks HTTP/1.1 alone.
 fn client(config: Config) -> Result<Client, Error> {
-    Client::try_from(config).map_err(|error| Error::Unreachable { source: Box::new(error) })
+    let unusable = |error: kube::Error| Error::Unreachable { source: Box::new(error) };
+    let mut tls = config.rustls_client_config().map_err(unusable)?;
+    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let mut http = HttpConnector::new();
+    http.enforce_http(false);
+    http.set_nodelay(true);
+    http.set_connect_timeout(config.connect_timeout);
+    let connector = HttpsConnector::from((http, tls));
+    let hyper = legacy::Client::builder(TokioExecutor::new()).build(connector);
+    let headers = config.extra_headers_layer().map_err(unusable)?;
+    let service = config.base_uri_layer().layer(headers.layer(hyper));
+    Ok(Client::new(service, config.default_namespace))
 }
 
 impl std::fmt::Debug for Connection {

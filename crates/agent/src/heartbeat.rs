@@ -1,6 +1,7 @@
 //! The Lease by which a node says that it is alive. `plan::leases` listens for its changes, and the
 //! apiserver looks at the holder to tell a clone. What it asks about siblings is in the answer.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
@@ -21,6 +22,9 @@ pub const EVERY_MAX: Duration = Duration::from_secs(15 * 60);
 /// A Lease lasts for so many beats: two may be lost, and one late.
 const BEATS_A_LEASE: u32 = 4;
 const FIELD_MANAGER: &str = "tombolo-agent";
+
+/// What is written on the Lease, by us and by others.
+type Annotations = BTreeMap<String, String>;
 
 /// How often the heart beats, and what follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,14 +72,59 @@ pub async fn beat(
     pace: Pace,
     siblings: &mut Siblings,
 ) -> Result<bool, Error> {
-    let written = write(client, node, instance, pace, siblings.answer()).await?;
-    let question = written.metadata.annotations.unwrap_or_default().remove(keys::ANNOTATION_PROBE);
+    let mut annotations = match siblings.answer() {
+        Some(reached) => write(client, node, instance, pace, Some(reached)).await?,
+        None => renew(client, node, instance, pace).await?,
+    };
+    let question = annotations.remove(keys::ANNOTATION_PROBE);
     Ok(siblings.look(question.as_deref().unwrap_or_default()).await)
 }
 
 /// A good-bye: the node is NotReady at once, and whoever comes next is no clone.
 pub async fn release(client: &Client, node: &str, pace: Pace) -> Result<(), Error> {
     write(client, node, "", pace, None).await.map(drop)
+}
+
+/// Renews the Lease. Almost all that an idle agent says are these, so it says no more than has changed
+/// or may have, and asks for no more of an answer than what others have written there.
+async fn renew(
+    client: &Client,
+    node: &str,
+    holder: &str,
+    pace: Pace,
+) -> Result<Annotations, Error> {
+    let name = keys::node_lease(node);
+    let path = format!(
+        "/apis/coordination.k8s.io/v1/namespaces/{SYSTEM_NAMESPACE}/leases/{name}\
+         ?fieldManager={FIELD_MANAGER}"
+    );
+    let spec = lease(&name, holder, pace, None)["spec"].take();
+    let request = http::Request::patch(path)
+        .header(http::header::CONTENT_TYPE, "application/merge-patch+json")
+        .header("prefer", "return=minimal")
+        .body(json!({"spec": spec}).to_string().into_bytes())
+        .map_err(|error| Error::Answer { problem: error.to_string() })?;
+    let answer = tokio::time::timeout(pace.answer_timeout(), client.request_text(request)).await;
+    let annotations = match answer {
+        Ok(Ok(text)) => annotations_in(&text),
+        // There is none yet.
+        Ok(Err(kube::Error::Api(status))) if status.code == 404 => None,
+        Ok(Err(error)) => return Err(Error::of_heartbeat(error)),
+        Err(late) => return Err(Error::Unreachable { source: Box::new(late) }),
+    };
+    match annotations {
+        Some(annotations) => Ok(annotations),
+        None => write(client, node, holder, pace, None).await,
+    }
+}
+
+/// `None` if our own old word on siblings is still among them: applying without it takes it away.
+fn annotations_in(answer: &str) -> Option<Annotations> {
+    let answer: Value = serde_json::from_str(answer).unwrap_or_default();
+    let annotations = answer["metadata"]["annotations"].as_object().into_iter().flatten();
+    let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
+    let annotations: Annotations = annotations.filter_map(text).collect();
+    (!annotations.contains_key(keys::ANNOTATION_REACHED)).then_some(annotations)
 }
 
 /// Applied, so that it makes the Lease if it is not there, and is the same when it comes twice.
@@ -85,7 +134,7 @@ async fn write(
     holder: &str,
     pace: Pace,
     reached: Option<String>,
-) -> Result<Lease, Error> {
+) -> Result<Annotations, Error> {
     let name = keys::node_lease(node);
     let lease = lease(&name, holder, pace, reached);
     let api: Api<Lease> = Api::namespaced(client.clone(), SYSTEM_NAMESPACE);
@@ -93,7 +142,9 @@ async fn write(
     let patch = Patch::Apply(lease);
     let written = tokio::time::timeout(pace.answer_timeout(), api.patch(&name, &params, &patch));
     match written.await {
-        Ok(answer) => answer.map_err(Error::of_heartbeat),
+        Ok(answer) => answer
+            .map(|lease| lease.metadata.annotations.unwrap_or_default())
+            .map_err(Error::of_heartbeat),
         Err(late) => Err(Error::Unreachable { source: Box::new(late) }),
     }
 }
@@ -129,5 +180,20 @@ mod tests {
             assert!((EVERY_MIN..=EVERY_MAX).contains(&pace.beat()), "{seconds}");
         }
         assert_eq!(Pace::default().lease_seconds(), 40);
+    }
+
+    #[test]
+    fn an_answer_may_be_empty_minimal_or_whole_as_the_server_likes() {
+        assert_eq!(annotations_in(""), Some(BTreeMap::new()));
+        let question = r#"{"metadata": {"annotations": {"tombolo.dev/probe": "lift=10.0.0.2"}}}"#;
+        let found = annotations_in(question).unwrap();
+        assert_eq!(found.get(keys::ANNOTATION_PROBE).map(String::as_str), Some("lift=10.0.0.2"));
+        let whole = r#"{"kind": "Lease", "metadata": {"name": "node-a"}, "spec": {}}"#;
+        assert_eq!(annotations_in(whole), Some(BTreeMap::new()));
+        let old = format!(
+            r#"{{"metadata": {{"annotations": {{"{}": "a"}}}}}}"#,
+            keys::ANNOTATION_REACHED
+        );
+        assert_eq!(annotations_in(&old), None);
     }
 }

@@ -194,6 +194,16 @@ fn patched(call: &Call, live: &Value, body: &[u8]) -> Result<(Value, Vec<Invalid
     Ok((patched.map_err(patch_failure)?, doubled))
 }
 
+/// For whoever knows what it wrote: the annotations, which others may have added to, or nothing at all.
+fn minimal(bytes: &[u8]) -> Answer {
+    let object: Value = serde_json::from_slice(bytes).unwrap_or_default();
+    let annotations = &object["metadata"]["annotations"];
+    match annotations.as_object().is_some_and(|found| !found.is_empty()) {
+        true => Answer::value(&json!({"metadata": {"annotations": annotations}})),
+        false => Answer::json(Bytes::new()).with_code(StatusCode::NO_CONTENT),
+    }
+}
+
 pub(crate) fn patch_failure(problem: PatchError) -> Failure {
     let mut message = problem.to_string();
     if let Some(cause) = std::error::Error::source(&problem) {
@@ -283,8 +293,18 @@ impl Call {
     }
 
     fn show(&self, written: Written) -> Result<Answer, Failure> {
+        if self.prefers_minimal() {
+            return Ok(minimal(&written.bytes).with_warnings(written.warnings));
+        }
         let answer = read::one(self, &written.bytes)?;
         Ok(answer.with_code(written.code).with_warnings(written.warnings))
+    }
+
+    /// `Prefer: return=minimal`, as RFC 7240 has it.
+    fn prefers_minimal(&self) -> bool {
+        let preferences = self.headers.get_all("prefer").iter();
+        let preferences = preferences.filter_map(|value| value.to_str().ok());
+        preferences.flat_map(|value| value.split(',')).any(|one| one.trim() == "return=minimal")
     }
 
     async fn create(&self, body: &Body) -> Result<Written, Failure> {

@@ -85,6 +85,28 @@ async fn an_apply_that_drops_a_label_leaves_the_rest_of_the_metadata_alone() {
 }
 
 #[tokio::test]
+async fn whoever_prefers_it_is_told_of_a_write_only_what_others_may_have_added() {
+    let server = server().await;
+    let path = format!("{MAPS}/a");
+    server.post(MAPS, map("a")).await;
+    let patch = async |body: Value| {
+        let request = Request::patch(&path)
+            .header("content-type", MERGE)
+            .header("prefer", "respond-async, return=minimal")
+            .extension(Subject::first_admin())
+            .body(Body::from(body.to_string()));
+        server.send(request.expect("a request")).await
+    };
+    assert_eq!(patch(json!({"data": {"x": "2"}})).await, (204, Value::Null));
+    let noted = json!({"metadata": {"annotations": {"note": "1"}}});
+    assert_eq!(patch(noted.clone()).await, (200, noted.clone()));
+    assert_eq!(patch(json!({"data": {"x": "3"}})).await, (200, noted));
+    assert_eq!(server.get(&path).await.1["data"]["x"], "3");
+    let (code, refused) = patch(json!({"data": 7})).await;
+    assert_eq!((code, &refused["kind"]), (422, &json!("Status")), "{refused}");
+}
+
+#[tokio::test]
 async fn a_core_kind_cannot_be_defined_anew() {
     let server = server().await;
     let definition = json!({

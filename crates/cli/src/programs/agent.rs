@@ -12,7 +12,7 @@ use tombolo_agent::{Error, JoinFile, Settings};
 use self::offer::OfferArgs;
 use super::up;
 use crate::failure::{Exit, Failure};
-use crate::{output, places};
+use crate::{output, places, shell};
 
 /// Join this machine to a site, and run what is assigned to it.
 ///
@@ -116,7 +116,8 @@ fn work(args: AgentArgs) -> Result<Exit, Failure> {
         machine: None,
         offer: args.offer.offer(),
     };
-    let runtime = up::runtime()?;
+    // One thread is enough for what an agent does by itself, and takes less memory than many.
+    let runtime = shell::runtime()?;
     runtime
         .block_on(async {
             let stop = up::stop_signal().map_err(|error| Failure::failed(format!("{error:#}")))?;
