@@ -70,6 +70,26 @@ pub(super) async fn create(
     Ok(Exit::Ok)
 }
 
+/// Makes a token on the server, and gives what a machine joins with. For programs that start agents.
+pub(crate) async fn hand_out(
+    connection: &Connection,
+    site: &str,
+    address: String,
+) -> Result<JoinFile, Failure> {
+    let token = Token::generate().map_err(|error| Failure::failed(error.to_string()))?;
+    let expires = moment::now().checked_add(TOKEN_LIFE_MAX);
+    let expires = expires.map_err(|error| Failure::failed(error.to_string()))?;
+    let path = catalogue::known("JoinToken").collection(None);
+    connection.post(&path, &object(&token, site, expires)).await?;
+    let addresses = [address];
+    join_file(
+        connection,
+        &Wanted { site, ttl: TOKEN_LIFE_MAX, addresses: &addresses },
+        &token,
+        expires,
+    )
+}
+
 fn join_file(
     connection: &Connection,
     wanted: &Wanted<'_>,

@@ -1,20 +1,27 @@
 //! `tombolo bench`: the numbers of the README, one JSON line each. Called by `programs::run`.
 
+mod agent;
 mod api;
+mod deploy;
 mod descriptor;
 mod etcd;
+mod fleet;
+mod machine;
 mod numbers;
 mod placement;
+mod relay;
 mod server;
 mod store;
 mod watch;
 mod wire;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
 use crate::failure::{Exit, Failure};
+use crate::moment::parse_duration;
 use crate::output::Out;
 
 /// Measure, and print one JSON line.
@@ -31,6 +38,15 @@ pub(crate) struct BenchArgs {
     /// Placement: write small problems and our answers here, for `scripts/bench-placement.py`.
     #[arg(long, value_name = "DIR")]
     pub(crate) models: Option<PathBuf>,
+    /// Deploy: how many Apps, one after the other.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) apps: usize,
+    /// Agent: for how long the idle one is watched.
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
+    pub(crate) period: Duration,
+    /// Agent: how many join one controller at once.
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) agents: usize,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -43,6 +59,10 @@ pub(crate) enum Bench {
     Api,
     /// Text of every format to an App, a megabyte at a time.
     Descriptor,
+    /// From an App to its process, up and known to be.
+    Deploy,
+    /// What an idle agent takes in memory, processor and traffic; a thousand that join at once.
+    Agent,
     /// Placements a second, the gap to the proven bound, growth to 100,000 nodes, and `why`.
     Placement,
 }
@@ -60,6 +80,8 @@ pub(crate) fn run(args: BenchArgs) -> Result<Exit, Failure> {
         Bench::Watch => runtime.block_on(watch::run(dir.path())),
         Bench::Api => runtime.block_on(api::run(dir.path())),
         Bench::Descriptor => descriptor::run(),
+        Bench::Deploy => runtime.block_on(deploy::run(dir.path(), args.apps)),
+        Bench::Agent => runtime.block_on(agent::run(dir.path(), args.period, args.agents)),
         Bench::Placement => placement::run(args.models.as_deref()),
     };
     let mut out = Out::stdout();

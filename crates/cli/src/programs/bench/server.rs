@@ -22,12 +22,18 @@ pub(super) struct Server {
 
 impl Server {
     pub(super) async fn start(data: &Path) -> anyhow::Result<Server> {
+        Server::start_with(data, &[]).await
+    }
+
+    /// With more words for `tombolo up`.
+    pub(super) async fn start_with(data: &Path, more: &[&str]) -> anyhow::Result<Server> {
         // Left over from a run before, it would name a port that nobody listens on.
         let _ = std::fs::remove_file(data.join("address"));
         let started = Instant::now();
         let process = Command::new(std::env::current_exe()?)
             .args(["up", "--listen", "127.0.0.1:0", "--data"])
             .arg(data)
+            .args(more)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -57,7 +63,8 @@ impl Server {
         ask.await.is_ok_and(|answer| answer.contains(" 200 "))
     }
 
-    fn address(&self) -> anyhow::Result<String> {
+    /// `host:port`.
+    pub(super) fn address(&self) -> anyhow::Result<String> {
         Ok(std::fs::read_to_string(self.data.join("address"))?.trim().to_owned())
     }
 
@@ -71,6 +78,19 @@ impl Server {
             token: std::fs::read_to_string(self.data.join("admin.token"))?.trim().to_owned(),
             tls: Arc::new(tls),
         })
+    }
+
+    /// As its administrator, with the shell's own client.
+    pub(super) async fn connect(&self) -> anyhow::Result<crate::connection::Connection> {
+        let globals = crate::args::Globals {
+            kubeconfig: Some(crate::places::kubeconfig_in(&self.data)),
+            context: None,
+            namespace: None,
+            request_timeout: START_TIME_MAX,
+            verbose: 0,
+        };
+        let opened = crate::connection::Connection::open(&globals).await;
+        opened.map_err(|failure| anyhow::anyhow!(failure.message))
     }
 
     pub(super) fn resident_mb(&self) -> anyhow::Result<f64> {

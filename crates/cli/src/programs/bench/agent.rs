@@ -1,0 +1,85 @@
+//! `tombolo bench agent`: what an idle agent with one workload takes, and how a controller takes a
+//! thousand agents that join at once.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+
+use super::machine::{Machine, deploy};
+use super::numbers::rounded;
+use super::server::Server;
+use super::{fleet, relay};
+
+/// After the start: what was still under way is not idleness.
+const SETTLE: Duration = Duration::from_secs(15);
+/// `USER_HZ`, which Linux has fixed at this for programs.
+const TICKS_A_SECOND: f64 = 100.0;
+
+pub(super) async fn run(dir: &Path, period: Duration, agents: usize) -> anyhow::Result<Value> {
+    let mut line = idle(&dir.join("idle"), period).await?;
+    let fleet = fleet::run(&dir.join("fleet"), agents).await?;
+    for (name, value) in fleet.as_object().into_iter().flatten() {
+        line[name] = value.clone();
+    }
+    Ok(line)
+}
+
+async fn idle(dir: &Path, period: Duration) -> anyhow::Result<Value> {
+    let server = Server::start_with(&dir.join("server"), &["--no-agent"]).await?;
+    let connection = server.connect().await?;
+    let (address, traffic) = relay::start(server.address()?).await?;
+    let machine = Machine::start(&connection, &address, &dir.join("agent")).await?;
+    deploy(&connection, "bench").await?;
+    tokio::time::sleep(SETTLE).await;
+
+    let pid = machine.process_id();
+    let before = (ticks(pid)?, traffic.payload_bytes(), traffic.wire_bytes());
+    tokio::time::sleep(period).await;
+    let after = (ticks(pid)?, traffic.payload_bytes(), traffic.wire_bytes());
+
+    let seconds = period.as_secs_f64();
+    let kbit = |from: u64, to: u64| rounded(number(to - from) * 8.0 / 1000.0 / seconds);
+    let supervisor = machine.supervisors().into_iter().next().context("there is no supervisor")?;
+    Ok(json!({
+        "bench": "agent", "period_s": seconds,
+        "agent_pss_mib": rounded(pss_mib(pid)?),
+        "agent_rss_mib": rounded(rss_mib(pid)?),
+        "supervisor_pss_mib": rounded(pss_mib(supervisor)?),
+        "cpu_percent": rounded(number(after.0 - before.0) / TICKS_A_SECOND / seconds * 100.0),
+        "payload_kbit_s": kbit(before.1, after.1),
+        "wire_kbit_s": kbit(before.2, after.2),
+    }))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "bytes and ticks of a minute")]
+fn number(count: u64) -> f64 {
+    count as f64
+}
+
+/// Processor time of a process so far, its own and the kernel's for it.
+fn ticks(pid: u32) -> anyhow::Result<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let rest = text.rsplit_once(')').context("a name in brackets")?.1;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let field = |index: usize| -> anyhow::Result<u64> {
+        Ok(fields.get(index).context("a field of /proc/PID/stat")?.parse()?)
+    };
+    Ok(field(11)? + field(12)?)
+}
+
+fn pss_mib(pid: u32) -> anyhow::Result<f64> {
+    kib_of(&format!("/proc/{pid}/smaps_rollup"), "Pss:")
+}
+
+fn rss_mib(pid: u32) -> anyhow::Result<f64> {
+    kib_of(&format!("/proc/{pid}/status"), "VmRSS:")
+}
+
+fn kib_of(path: &str, name: &str) -> anyhow::Result<f64> {
+    let text = std::fs::read_to_string(path)?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    let kib = line.and_then(|line| line.trim().strip_suffix("kB")).context("a line in kB")?;
+    Ok(kib.trim().parse::<f64>()? / 1024.0)
+}

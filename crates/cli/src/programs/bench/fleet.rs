@@ -1,0 +1,106 @@
+//! Many agents at once, in this process: they join, beat, follow their Assignments and describe their
+//! machine as any agent does, but their engine is in memory. Part of `tombolo bench agent`.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use futures::StreamExt as _;
+use kube::core::WatchEvent;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tombolo_agent::converge::Drivers;
+use tombolo_agent::{JoinFile, Offer, Settings};
+use tombolo_driver::Driver;
+use tombolo_driver::fake::Fake;
+use tombolo_model::Engine;
+
+use super::machine::is_true;
+use super::numbers::rounded;
+use super::server::Server;
+use crate::connection::{Connection, JSON};
+use crate::{commands, moment};
+
+/// So many machines a site.
+const SITE_SIZE: usize = 20;
+const WAIT_MAX: Duration = Duration::from_secs(600);
+/// Two heartbeats, after which the controller has seen all there is to see.
+const SETTLE: Duration = Duration::from_secs(20);
+const NODES: &str = "/apis/tombolo.dev/v1alpha1/nodes?watch=true&resourceVersion=0";
+
+pub(super) async fn run(dir: &Path, agents: usize) -> anyhow::Result<Value> {
+    let server = Server::start_with(&dir.join("server"), &["--no-agent"]).await?;
+    let connection = server.connect().await?;
+    let address = format!("https://{}", server.address()?);
+    let mut files = Vec::new();
+    for number in 0..agents {
+        let site = format!("site-{}", number / SITE_SIZE);
+        let file = commands::hand_out_join_file(&connection, &site, address.clone()).await;
+        files.push(file.map_err(|failure| anyhow!(failure.message))?);
+    }
+    let (end, ended) = watch::channel(false);
+    let started = moment::monotonic();
+    let mut running = JoinSet::new();
+    for (number, file) in files.into_iter().enumerate() {
+        running.spawn(simulate(dir.join(format!("agents/{number}")), number, file, ended.clone()));
+    }
+    let ready = async { tokio::time::timeout(WAIT_MAX, all_ready(&connection, agents)).await };
+    tokio::select! {
+        ready = ready => ready.context("not all became ready")??,
+        Some(ended) = running.join_next() => bail!("an agent has ended: {ended:?}"),
+    }
+    let took = started.elapsed();
+    tokio::time::sleep(SETTLE).await;
+    let resident = server.resident_mb()?;
+    let _ = end.send(true);
+    while running.join_next().await.is_some() {}
+    Ok(json!({
+        "agents": agents, "all_ready_s": rounded(took.as_secs_f64()),
+        "controller_rss_mb": rounded(resident),
+    }))
+}
+
+async fn simulate(
+    folder: std::path::PathBuf,
+    number: usize,
+    file: JoinFile,
+    mut ended: watch::Receiver<bool>,
+) -> Result<(), tombolo_agent::Error> {
+    let settings = Settings {
+        folder,
+        join_file: Some(file),
+        node: Some(format!("node-{number}")),
+        machine: Some(format!("machine-{number}")),
+        offer: Offer::default(),
+    };
+    let engines = |_: &Path| {
+        let driver: Arc<dyn Driver> = Arc::new(Fake::new(Engine::Host));
+        Ok(Drivers::from([(Engine::Host, driver)]))
+    };
+    let shutdown = async move {
+        let _ = ended.wait_for(|ended| *ended).await;
+    };
+    tombolo_agent::run_with(settings, engines, shutdown).await
+}
+
+async fn all_ready(connection: &Connection, agents: usize) -> anyhow::Result<()> {
+    let mut ready = BTreeSet::new();
+    let events = connection.watch(NODES, JSON).await.map_err(|failure| anyhow!(failure.message))?;
+    let mut events = std::pin::pin!(events);
+    while let Some(event) = events.next().await {
+        match event.map_err(|failure| anyhow!(failure.message))? {
+            WatchEvent::Added(node) | WatchEvent::Modified(node) if is_true(&node, "Ready") => {
+                ready.insert(node["metadata"]["name"].as_str().unwrap_or_default().to_owned());
+            }
+            WatchEvent::Error(status) => bail!("the watch has failed: {}", status.message),
+            _other => (),
+        }
+        if ready.len() >= agents {
+            return Ok(());
+        }
+    }
+    bail!("the watch of nodes has ended")
+}

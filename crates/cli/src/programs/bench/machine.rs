@@ -1,0 +1,137 @@
+//! A machine to measure: a real agent as a process of its own, joined by a real token, and one App for
+//! it to run. Used by `bench deploy` and `bench agent`.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use futures::StreamExt as _;
+use kube::core::WatchEvent;
+use serde_json::{Value, json};
+use tombolo_agent::removal;
+
+use crate::commands;
+use crate::connection::{Connection, JSON};
+use crate::moment;
+
+const SITE: &str = "bench";
+const WAIT_MAX: Duration = Duration::from_secs(60);
+const ASSIGNMENTS: &str = "/apis/tombolo.dev/v1alpha1/namespaces/default/assignments";
+pub(super) const APPS: &str = "/apis/tombolo.dev/v1alpha1/namespaces/default/apps";
+
+pub(super) struct Machine {
+    process: Child,
+    folder: PathBuf,
+}
+
+impl Machine {
+    /// Starts an agent that reaches its server at `address`, and waits until its node is ready.
+    pub(super) async fn start(
+        connection: &Connection,
+        address: &str,
+        folder: &Path,
+    ) -> anyhow::Result<Machine> {
+        let file = commands::hand_out_join_file(connection, SITE, format!("https://{address}"));
+        let file = file.await.map_err(|failure| anyhow!(failure.message))?;
+        let mut process = Command::new(std::env::current_exe()?)
+            .args(["agent", "--join-file", "-", "--name", "bench-1", "--data"])
+            .arg(folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("cannot start tombolo agent")?;
+        if let Some(mut stdin) = process.stdin.take() {
+            std::io::Write::write_all(&mut stdin, file.to_text().as_bytes())?;
+        }
+        let machine = Machine { process, folder: folder.to_path_buf() };
+        let path = "/apis/tombolo.dev/v1alpha1/nodes";
+        wait(connection, path, |node| {
+            is_true(node, "Ready") && !node["status"]["allocatable"]["cpu"].is_null()
+        })
+        .await?;
+        Ok(machine)
+    }
+
+    pub(super) fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Its supervisors.
+    pub(super) fn supervisors(&self) -> Vec<u32> {
+        let folder = self.folder.display().to_string();
+        let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let supervises = |pid: &u32| {
+            let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let words = String::from_utf8_lossy(&words).into_owned();
+            words.contains("\0supervise\0") && words.contains(&folder)
+        };
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        pids.filter(supervises).collect()
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        // What it ran would outlive it.
+        let _ = removal::cut_workloads(&self.folder);
+    }
+}
+
+/// The smallest App there is.
+pub(super) fn app(name: &str) -> Value {
+    json!({
+        "apiVersion": "tombolo.dev/v1alpha1", "kind": "App", "metadata": {"name": name},
+        "spec": {"components": [{
+            "name": "one", "run": [{"process": {"command": ["sleep", "86400"]}}],
+            "needs": {"cpu": "1m", "memory": "4Mi"},
+        }]},
+    })
+}
+
+/// Creates an App, and waits until its one instance is known to be up.
+pub(super) async fn deploy(connection: &Connection, name: &str) -> anyhow::Result<Duration> {
+    let path = format!("{ASSIGNMENTS}?labelSelector=tombolo.dev%2Fapp%3D{name}");
+    let up = wait(connection, &path, |assignment| is_true(assignment, "Available"));
+    let started = moment::monotonic();
+    let create = async {
+        let created = connection.post(APPS, &app(name)).await;
+        created.map(drop).map_err(|failure| anyhow!(failure.message))
+    };
+    // Both at once: a watch that begins too late would be told all the same, and no time is lost.
+    futures::future::try_join(create, up).await?;
+    Ok(started.elapsed())
+}
+
+/// Waits for an object that is as wanted.
+async fn wait(
+    connection: &Connection,
+    path: &str,
+
+    wanted: impl Fn(&Value) -> bool,
+) -> anyhow::Result<()> {
+    let separator = if path.contains('?') { '&' } else { '?' };
+    let path = format!("{path}{separator}watch=true&resourceVersion=0");
+    let events = connection.watch(&path, JSON).await.map_err(|failure| anyhow!(failure.message))?;
+    let mut events = std::pin::pin!(events);
+    let found = async {
+        while let Some(event) = events.next().await {
+            let event = event.map_err(|failure| anyhow!(failure.message))?;
+            if let WatchEvent::Added(object) | WatchEvent::Modified(object) = event
+                && wanted(&object)
+            {
+                return Ok(());
+            }
+        }
+        bail!("the watch of {path} has ended")
+    };
+    tokio::time::timeout(WAIT_MAX, found).await.with_context(|| format!("nothing came: {path}"))?
+}
+
+pub(super) fn is_true(object: &Value, condition: &str) -> bool {
+    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().any(|found| found["type"] == condition && found["status"] == "True")
+}
