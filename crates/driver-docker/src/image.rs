@@ -10,6 +10,9 @@ use tombolo_driver::{Result, Spec};
 
 use crate::{Inner, error};
 
+/// Progress is told in steps of so many percent: each is a write to the server.
+const PERCENT_STEP: i64 = 5;
+
 pub(crate) async fn is_here(docker: &Docker, inner: &Inner, image: &str) -> Result<bool> {
     match docker.inspect_image(image).await {
         Ok(_) => Ok(true),
@@ -32,14 +35,14 @@ pub(crate) async fn pull_if_missing(
     let options = CreateImageOptions { from_image: Some(full_name(image)), ..Default::default() };
     let mut pulled = docker.create_image(Some(options), None, None);
     let mut layers: BTreeMap<String, (i64, i64)> = BTreeMap::new();
-    let mut told = -1;
+    let mut told = -PERCENT_STEP;
     while let Some(step) = pulled.next().await {
         let step = step.map_err(|error| match error::is_lost(&error) {
             true => inner.connection.failed("pull the image", error),
             false => error::of_pull(image, error),
         })?;
         let percent = progress(&mut layers, &step);
-        if percent > told {
+        if percent >= told.saturating_add(PERCENT_STEP) {
             told = percent;
             inner.say(spec, &format!("pulling {image}, {percent} %"));
         }

@@ -143,8 +143,7 @@ impl Spec {
     }
 
     /// The ports of the node that this instance must have and no other can have at the same time.
-    /// Two instances that share one cannot stand side by side: the old one must end first. What a
-    /// compose project publishes, only its driver can tell.
+    /// Two instances that share one cannot stand side by side: the old one must end first.
     pub fn fixed_ports(&self) -> BTreeSet<u16> {
         match &self.workload {
             Workload::Process(process) => self
@@ -156,7 +155,8 @@ impl Spec {
                 })
                 .collect(),
             Workload::Container(_) => self.ports.iter().filter_map(|port| port.published).collect(),
-            Workload::Compose(_) | Workload::Manifests(_) => BTreeSet::new(),
+            Workload::Compose(project) => published(project),
+            Workload::Manifests(_) => BTreeSet::new(),
         }
     }
 
@@ -170,6 +170,26 @@ impl Spec {
         process.command.iter().any(|argument| asks(argument.as_bytes()))
             || self.env.values().any(|value| asks(value.expose()))
     }
+}
+
+/// The ports of the node that a compose project names, `"8080:80"` or `{published: 8080}`. Of a range
+/// the engine may take any.
+fn published(project: &Value) -> BTreeSet<u16> {
+    let services = project.get("services").and_then(Value::as_object).into_iter().flatten();
+    let ports = services.filter_map(|(_, service)| service.get("ports")?.as_array()).flatten();
+    let number = |port: &Value| match port {
+        Value::String(text) => {
+            let mut words = text.split('/').next()?.rsplit(':');
+            words.next()?;
+            words.next()?.parse().ok()
+        }
+        port => {
+            let published = port.get("published")?;
+            let number = published.as_u64().and_then(|port| u16::try_from(port).ok());
+            number.or_else(|| published.as_str()?.parse().ok())
+        }
+    };
+    ports.filter_map(number).collect()
 }
 
 /// What containers and processes name alike.

@@ -123,3 +123,14 @@ fn one_way_must_be_given() {
     "#]],
     );
 }
+
+#[test]
+fn the_ports_that_a_compose_project_names_are_its_own() {
+    let ports = |list: serde_json::Value| {
+        let project = json!({"services": {"web": {"ports": list}, "db": {}}});
+        published(&project).into_iter().collect::<Vec<u16>>()
+    };
+    assert_eq!(ports(json!(["8080:80", "127.0.0.1:53:53/udp", "90"])), [53, 8080]);
+    assert_eq!(ports(json!([{"target": 80, "published": 81}, {"target": 80}])), [81]);
+    assert_eq!(ports(json!([{"target": 80, "published": "82"}, 90, "8000-8002:80"])), [82]);
+}
