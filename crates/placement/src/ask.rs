@@ -7,7 +7,7 @@ use tombolo_model::component::Component;
 use tombolo_model::needs::{Needs, PlaceKey, PlaceOperator};
 use tombolo_model::{App, Engine};
 
-use crate::continuum::Amounts;
+use crate::continuum::{Amounts, NodeRow};
 use crate::paths::Ways;
 
 /// Of one component; what needs more is split into several.
@@ -68,6 +68,16 @@ impl<'a> Ask<'a> {
         Ask { component, needs, demand, slot, reaches: Vec::new(), staying: None }
     }
 
+    /// The engine of the node that runs it: for the best way that any of them can.
+    pub(crate) fn engine_on(&self, row: &NodeRow<'_>) -> Option<Engine> {
+        let engine = self.runs().pick(row.engine, row.also);
+        self.run_on(engine).map(|_| engine)
+    }
+
+    pub(crate) fn runs(&self) -> Runs {
+        Runs(std::array::from_fn(|number| self.run_on(Engine::ALL[number])))
+    }
+
     /// The first way to run the component that the engine can run.
     pub(crate) fn run_on(&self, engine: Engine) -> Option<usize> {
         if !self.needs.engines.is_empty() && !self.needs.engines.contains(&engine) {
@@ -78,6 +88,30 @@ impl<'a> Ask<'a> {
             .iter()
             .position(|run| run.way().is_some_and(|way| way.engines().contains(&engine)))
     }
+}
+
+/// The way by which each engine would run a component, in the order of [`Engine::ALL`]; the lower,
+/// the better.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Runs([Option<usize>; Engine::ALL.len()]);
+
+impl Runs {
+    /// Of two engines of a node, the one with the better way.
+    pub(crate) fn pick(&self, engine: Engine, also: Option<Engine>) -> Engine {
+        let Some(also) = also else { return engine };
+        let way = |engine| self.0[usize::from(engine_number(engine))];
+        match (way(engine), way(also)) {
+            (Some(first), Some(second)) if second < first => also,
+            (None, Some(_)) => also,
+            (Some(_), _) | (None, None) => engine,
+        }
+    }
+}
+
+/// The order of the engines in the problem.
+pub(crate) fn engine_number(engine: Engine) -> u8 {
+    let position = Engine::ALL.iter().position(|known| *known == engine);
+    u8::try_from(position.unwrap_or(0)).unwrap_or(0)
 }
 
 /// The instances that a component wants, in the order of their numbers.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tombolo_model::App;
 use tombolo_model::app::{Qos, Weights};
 
-use crate::ask::{self, Ask};
+use crate::ask::{self, Ask, Runs};
 use crate::bits::Bits;
 use crate::check;
 use crate::continuum::{Amounts, Continuum};
@@ -103,6 +103,8 @@ pub(crate) struct Kind {
     pub admitted: Bits,
     /// The value of every node of the continuum, if many of them are admitted.
     pub values: Option<Arc<[i32]>>,
+    /// What decides between two engines of a node.
+    pub runs: Runs,
 }
 
 impl Kind {
@@ -110,7 +112,7 @@ impl Kind {
     pub(crate) fn fixed(continuum: &Continuum<'_>, node: u32) -> Kind {
         let mut admitted = Bits::none(continuum.nodes.len());
         admitted.insert(node);
-        Kind { wish: None, admitted, values: None }
+        Kind { wish: None, admitted, values: None, runs: Runs::default() }
     }
 
     pub(crate) fn value(&self, ground: &Ground, node: u32) -> i32 {

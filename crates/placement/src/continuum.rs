@@ -6,6 +6,7 @@ mod amounts;
 
 use std::collections::BTreeMap;
 
+use tombolo_model::characteristics::EngineVersion;
 use tombolo_model::condition::{self, READY};
 use tombolo_model::needs::Taint;
 use tombolo_model::site::Location;
@@ -56,7 +57,10 @@ pub struct NodeRow<'a> {
     pub site: u32,
     /// Index into the zones of [`Continuum::network`].
     pub zone: u32,
+    /// That of its site.
     pub engine: Engine,
+    /// Another one that its agent serves beside it.
+    pub also: Option<Engine>,
     pub arch: Option<Arch>,
     /// What may be given to workloads, before anything runs.
     pub total: Amounts<'a>,
@@ -260,6 +264,7 @@ fn node_row<'a>(
         site: u32::try_from(site).ok()?,
         zone: 0,
         engine: of_site.object.spec.engine,
+        also: characteristics.and_then(|found| also(of_site.object.spec.engine, &found.engines)),
         arch: characteristics.and_then(|c| c.cpu.as_ref()?.architecture),
         total: Amounts::of_node(node),
         security: status.and_then(|status| status.security_score).or(of_site
@@ -288,6 +293,16 @@ fn facts(node: &Node) -> Facts {
         failures: failures.map(|failures| (failures.node, failures.network)),
         cost_hourly: node.spec.cost_hourly,
     }
+}
+
+/// One agent serves processes and containers of one machine. A cluster has agents of its own.
+fn also(of_site: Engine, found: &[EngineVersion]) -> Option<Engine> {
+    let other = match of_site {
+        Engine::Host => Engine::Docker,
+        Engine::Docker => Engine::Host,
+        Engine::Kubernetes => return None,
+    };
+    found.iter().any(|engine| engine.name == other).then_some(other)
 }
 
 /// Nobody has said anything about a node from a file: it is taken as ready.

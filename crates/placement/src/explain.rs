@@ -94,6 +94,10 @@ pub(crate) fn briefly(compiled: &Compiled<'_, '_>, app: usize) -> Vec<Unplaced> 
     missing.collect()
 }
 
+fn engine_of(choice: Choice) -> Option<tombolo_model::Engine> {
+    tombolo_model::Engine::ALL.get(usize::from(choice.engine)).copied()
+}
+
 /// What will run once the plan is carried out: what stands, and what was chosen.
 fn as_planned(compiled: &Compiled<'_, '_>, chosen: &[Option<Choice>]) -> Vec<Running> {
     let planned: BTreeSet<&str> =
@@ -111,7 +115,7 @@ fn as_planned(compiled: &Compiled<'_, '_>, chosen: &[Option<Choice>]) -> Vec<Run
             component: compiled.apps[app].spec.components[component].name.clone(),
             replica,
             node: row.name.to_owned(),
-            engine: row.engine,
+            engine: engine_of(*choice).unwrap_or(row.engine),
             resources: None,
             hold: Hold::Held,
         });

@@ -255,6 +255,7 @@ fn instances(
         let node = compiled.nodes[choice.node as usize];
         let row = compiled.continuum.node(node);
         let ask = &compiled.asks[ask];
+        let engine = ask.engine_on(row).unwrap_or(row.engine);
         let step = step(compiled, *item, choice, solved, (app, component, replica));
         instances.push(InstancePlan {
             placement: Placement {
@@ -262,12 +263,12 @@ fn instances(
                 replica,
                 site: compiled.continuum.site_of(node).name.to_owned(),
                 node: Some(row.name.to_owned()),
-                engine: Some(row.engine),
+                engine: Some(engine),
                 decision: Some(reasons.decision(*item, choice, &step)),
                 ..Placement::default()
             },
             step,
-            run: ask.run_on(row.engine).unwrap_or(0),
+            run: ask.run_on(engine).unwrap_or(0),
             resources: resources(ask),
         });
     }

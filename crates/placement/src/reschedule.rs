@@ -148,8 +148,9 @@ pub(crate) fn over_budget(compiled: &Compiled<'_, '_>, chosen: &[Option<Choice>]
 pub(crate) fn gain(compiled: &Compiled<'_, '_>, item: u32, choice: Choice) -> i64 {
     let problem = &compiled.problem;
     let current = problem.items[item as usize].current;
-    let stay = current
-        .and_then(|node| problem.value(item, Choice { node, engine: engine_at(compiled, node) }));
+    let stay = current.and_then(|node| {
+        problem.value(item, Choice { node, engine: engine_at(compiled, item, node) })
+    });
     let go = problem.value(item, choice).unwrap_or(0);
     match stay {
         Some(stay) => go - stay,
@@ -157,11 +158,15 @@ pub(crate) fn gain(compiled: &Compiled<'_, '_>, item: u32, choice: Choice) -> i6
     }
 }
 
-/// The engine that a node of the problem is run by.
-pub(crate) fn engine_at(compiled: &Compiled<'_, '_>, node: u32) -> u8 {
+/// The engine by which an item of the problem runs on a node of it.
+pub(crate) fn engine_at(compiled: &Compiled<'_, '_>, item: u32, node: u32) -> u8 {
     let row = compiled.continuum.node(compiled.nodes[node as usize]);
-    let position = tombolo_model::Engine::ALL.iter().position(|engine| *engine == row.engine);
-    u8::try_from(position.unwrap_or(0)).unwrap_or(0)
+    match compiled.origins[item as usize] {
+        Origin::Wanted { ask, .. } => {
+            ask::engine_number(compiled.asks[ask].runs().pick(row.engine, row.also))
+        }
+        Origin::Anchor { .. } => ask::engine_number(row.engine),
+    }
 }
 
 #[cfg(test)]

@@ -70,6 +70,10 @@ fn node(words: &[&str]) -> Node {
     for (key, value) in words[3..].iter().map(|word| split(word)) {
         match key {
             "cpu" | "memory" | "storage" => status["allocatable"][key] = json!(value),
+            "engines" => {
+                let names = value.split(',').map(|name| json!({"name": name}));
+                status["characteristics"]["engines"] = names.collect();
+            }
             "arch" => status["characteristics"]["cpu"]["architecture"] = json!(value),
             "mhz" => {
                 status["characteristics"]["cpu"]["frequencyMhzMax"] =

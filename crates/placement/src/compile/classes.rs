@@ -143,7 +143,8 @@ impl<'c, 'a> Classes<'c, 'a> {
         let class = index(compiled.problem.classes.len());
         // The candidates follow when the nodes have their numbers.
         compiled.problem.classes.push(Class::default());
-        compiled.kinds.push(Kind { wish: Some(wish), admitted, values });
+        let runs = ask.runs();
+        compiled.kinds.push(Kind { wish: Some(wish), admitted, values, runs });
         self.by_key.insert(key, class);
         class
     }
@@ -188,12 +189,6 @@ impl<'c, 'a> Classes<'c, 'a> {
             bandwidth_bps: end.bounds.bandwidth_bps,
         })
     }
-}
-
-/// The order of the engines in the problem.
-pub(super) fn engine_number(engine: tombolo_model::Engine) -> u8 {
-    let position = tombolo_model::Engine::ALL.iter().position(|known| *known == engine);
-    u8::try_from(position.unwrap_or(0)).unwrap_or(0)
 }
 
 /// A site whose nodes have Links of their own is several locations. Whoever wants to be spread over

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tombolo_model::Engine;
 
-use super::{Compiled, EdgeOrigin, classes, demand, index};
+use super::{Compiled, EdgeOrigin, demand, index};
+use crate::ask;
 use crate::affinity::{self, Bounds};
 use crate::bits::Bits;
 use crate::continuum::Continuum;
@@ -182,23 +183,33 @@ fn by_id(continuum: &Continuum<'_>, nodes: &Bits) -> Vec<u32> {
 
 /// Gives every class its candidates, by the numbers that the nodes have in the problem.
 fn fill_classes(compiled: &mut Compiled<'_, '_>) {
-    let engines: Vec<u8> = compiled
+    let engines: Vec<(u8, Option<(Engine, Engine)>)> = compiled
         .nodes
         .iter()
-        .map(|node| classes::engine_number(compiled.continuum.node(*node).engine))
+        .map(|node| {
+            let row = compiled.continuum.node(*node);
+            (ask::engine_number(row.engine), row.also.map(|also| (row.engine, also)))
+        })
         .collect();
-    let rows = || (0u32..).zip(&compiled.nodes).zip(&engines);
+    let rows = || (0u32..).zip(&compiled.nodes);
     for (class, kind) in compiled.problem.classes.iter_mut().zip(&compiled.kinds) {
         let count = kind.admitted.count();
         class.candidates.reserve_exact(count);
-        let candidate =
-            |number: u32, engine: u8, value: i32| Candidate { node: number, engine, value };
+        let candidate = |number: u32, value: i32| {
+            let engine = match engines[number as usize] {
+                (engine, None) => engine,
+                (_, Some((engine, also))) => {
+                    ask::engine_number(kind.runs.pick(engine, Some(also)))
+                }
+            };
+            Candidate { node: number, engine, value }
+        };
         match &kind.values {
             Some(values) => {
-                let admitted = rows().filter(|((_, node), _)| kind.admitted.contains(**node));
-                class.candidates.extend(admitted.map(|((number, node), engine)| {
-                    candidate(number, *engine, values[*node as usize])
-                }));
+                let admitted = rows().filter(|(_, node)| kind.admitted.contains(**node));
+                class.candidates.extend(
+                    admitted.map(|(number, node)| candidate(number, values[*node as usize])),
+                );
             }
             // Few of many.
             None => {
@@ -206,7 +217,7 @@ fn fill_classes(compiled: &mut Compiled<'_, '_>) {
                 class.candidates.extend(kind.admitted.iter().filter_map(numbered).map(
                     |(number, node)| {
                         let value = kind.value(&compiled.ground, node);
-                        candidate(number, engines[number as usize], value)
+                        candidate(number, value)
                     },
                 ));
                 class.candidates.sort_unstable_by_key(|candidate| candidate.node);

@@ -54,10 +54,13 @@ pub(crate) const NEEDS: &[Need] = &[
         amount: false,
         granted: true,
         count: |_| 1,
-        asks: |ask, _| engines(ask),
-        admits: |look, _| look.ask.run_on(look.row().engine).is_some(),
+        asks: |ask, _| format!("{:?}", ask.runs()),
+        admits: |look, _| look.ask.engine_on(look.row()).is_some(),
         wants: |ask, _| format!("an engine that can run it ({})", engines(ask)),
-        has: |look, _| format!("its site runs {}", look.row().engine),
+        has: |look, _| match look.row().also {
+            None => format!("its site runs {}", look.row().engine),
+            Some(also) => format!("it runs {} and {also}", look.row().engine),
+        },
         mend: |look, _| mend(3.0, format!("with a way to run it on {}", look.row().engine)),
     },
     Need {

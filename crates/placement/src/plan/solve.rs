@@ -89,7 +89,7 @@ fn not_worse(compiled: &Compiled<'_, '_>, found: Selection) -> Selection {
                     problem.classes[item.class as usize].candidates.first()?.node
                 }
             };
-            Some(Some(Choice { node, engine: reschedule::engine_at(compiled, node) }))
+            Some(Some(Choice { node, engine: reschedule::engine_at(compiled, number, node) }))
         })
         .collect();
     let Some(stay) = stay.filter(|stay| *stay != found.chosen) else { return found };
@@ -106,7 +106,7 @@ fn not_worse(compiled: &Compiled<'_, '_>, found: Selection) -> Selection {
 fn pin(compiled: &mut Compiled<'_, '_>, item: u32) {
     let Some(node) = compiled.problem.items[item as usize].current else { return };
     let class = index(compiled.problem.classes.len());
-    let engine = reschedule::engine_at(compiled, node);
+    let engine = reschedule::engine_at(compiled, item, node);
     let value = compiled.problem.value(item, Choice { node, engine });
     let adjust: i64 = {
         let adjust = compiled.problem.items[item as usize].adjust.iter();

@@ -170,6 +170,34 @@ fn one_engine_for_all_when_asked() {
 }
 
 #[test]
+fn a_node_with_two_engines_runs_the_best_way_of_either() {
+    let text = "
+        site h host
+        node both h cpu=4 engines=host,docker
+        node plain h cpu=9 engines=host
+    ";
+    let process = json!({"process": {"command": ["x"]}});
+    let container = json!({"container": {"image": "x"}});
+    let of = |run: serde_json::Value| {
+        let app = app("web", json!({"components": [{"name": "a", "run": run}]}));
+        let plan = world(text).with([app]).plan(&Options::default());
+        let placement = &plan.apps[0].instances[0].placement;
+        format!("{} {}", placement.node.clone().unwrap(), placement.engine.unwrap())
+    };
+    assert_eq!(of(json!([container])), "both docker");
+    assert_eq!(of(json!([process])), "plain host");
+    assert_eq!(of(json!([container, process])), "plain host", "the emptier one counts for more");
+    let alone = |run: serde_json::Value| {
+        let app = app("web", json!({"components": [{"name": "a", "run": run}]}));
+        let text = "site h host\nnode both h cpu=4 engines=host,docker";
+        let plan = world(text).with([app]).plan(&Options::default());
+        plan.apps[0].instances[0].placement.engine.unwrap().to_string()
+    };
+    assert_eq!(alone(json!([container, process])), "docker");
+    assert_eq!(alone(json!([process, container])), "host");
+}
+
+#[test]
 fn says_what_is_wrong_with_the_input() {
     check(
         "",
