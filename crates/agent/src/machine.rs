@@ -46,7 +46,7 @@ fn usable(text: &str) -> Option<String> {
     (fits && id != "uninitialized").then(|| id.to_owned())
 }
 
-fn random_hex() -> Result<String, Error> {
+pub(crate) fn random_hex() -> Result<String, Error> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| Error::Cryptography {
         doing: "draw random bytes",

@@ -2,15 +2,18 @@
 //! when the agent starts and every ten minutes, written when it has changed. Started by
 //! [`crate::work`]; start at [`keep`].
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::stream::{BoxStream, SelectAll, StreamExt as _};
 use kube::api::{Api, PostParams};
 use tokio::sync::watch;
 use tombolo_host::security::{self, Facts, Report};
 use tombolo_host::{Ask, Doctor, Machine, Root, Sampler, uuid};
-use tombolo_model::characteristics::Device;
+use tombolo_model::characteristics::{Device, EngineVersion};
 use tombolo_model::site::Location;
 use tombolo_model::{Engine, Node, NodeStatus};
 
@@ -31,6 +34,8 @@ const ATTEMPTS_MAX: usize = 4;
 const UUID_FILE: &str = "uuid";
 /// An engine that does not answer is left without a version.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+/// After something happened in an engine, before it is asked whether it is still the same.
+const PROBE_PAUSE: Duration = Duration::from_secs(2);
 
 /// Where the machine is reached as long as nobody knows better.
 pub(crate) const LOOPBACK: &str = "127.0.0.1";
@@ -39,7 +44,6 @@ pub(crate) const LOOPBACK: &str = "127.0.0.1";
 struct Sight {
     machine: Machine,
     security: Report,
-    versions: Vec<(Engine, String)>,
 }
 
 /// Whose Node it is, and what is known of the machine beforehand.
@@ -53,21 +57,58 @@ pub(crate) struct Subject {
 /// Looks and tells for ever. `address` is where others reach what runs here.
 pub(crate) async fn keep(connection: Connection, subject: Subject, address: watch::Sender<String>) {
     let mut devices: Vec<Device> = Vec::new();
+    let mut events: SelectAll<_> = subject.drivers.values().map(|driver| driver.events()).collect();
     loop {
-        let pause = match tell(&connection, &subject, &mut devices, &address).await {
+        // Before the look: what changes during it is looked at again.
+        while events.next().now_or_never().flatten().is_some() {}
+        let versions = versions(&subject.drivers).await;
+        let pause = match tell(&connection, &subject, &versions, &mut devices, &address).await {
             Ok(()) => LOOK_EVERY,
             Err(problem) => {
                 tracing::info!(problem, "cannot describe the machine yet");
                 TELL_AGAIN
             }
         };
-        tokio::time::sleep(pause).await;
+        tokio::select! {
+            () = tokio::time::sleep(pause) => (),
+            () = until_engines_change(&subject.drivers, &versions, &mut events) => (),
+        }
     }
+}
+
+/// What the engines say of themselves; nothing from one that does not answer.
+type Versions = BTreeMap<Engine, Option<String>>;
+
+async fn versions(drivers: &Drivers) -> Versions {
+    let mut versions = Versions::new();
+    for (engine, driver) in drivers {
+        let probe = tokio::time::timeout(PROBE_TIMEOUT, driver.probe()).await;
+        versions.insert(*engine, probe.ok().and_then(Result::ok).map(|probe| probe.version));
+    }
+    versions
+}
+
+/// Comes when an engine has come, gone or become another.
+async fn until_engines_change(
+    drivers: &Drivers,
+    known: &Versions,
+    events: &mut SelectAll<BoxStream<'static, ()>>,
+) {
+    while events.next().await.is_some() {
+        // Whatever is started or stopped is an event, too.
+        tokio::time::sleep(PROBE_PAUSE).await;
+        while events.next().now_or_never().flatten().is_some() {}
+        if versions(drivers).await != *known {
+            return;
+        }
+    }
+    std::future::pending().await
 }
 
 async fn tell(
     connection: &Connection,
     subject: &Subject,
+    versions: &Versions,
     devices: &mut Vec<Device>,
     address: &watch::Sender<String>,
 ) -> Result<(), String> {
@@ -93,7 +134,7 @@ async fn tell(
         let Some(sight) = &sight else { continue };
         let mut status = node.status.take().unwrap_or_default();
         let before = status.clone();
-        put(sight, &mut status, &node);
+        put(sight, versions, &mut status, &node);
         if status == before {
             return Ok(());
         }
@@ -110,16 +151,26 @@ async fn tell(
     Err("somebody else writes the Node all the time".to_owned())
 }
 
-fn put(sight: &Sight, status: &mut NodeStatus, node: &Node) {
+fn put(sight: &Sight, versions: &Versions, status: &mut NodeStatus, node: &Node) {
+    let listed = |status: &NodeStatus, name: Engine| {
+        let engines = status.characteristics.iter().flat_map(|found| &found.engines);
+        engines.into_iter().any(|engine| engine.name == name)
+    };
+    let docker_before = listed(status, Engine::Docker);
     sight.machine.put_on(status, node.spec.reserved.as_ref());
     status.security_score = Some(sight.security.score);
     status.agent_version = Some(env!("CARGO_PKG_VERSION").to_owned());
-    let engines = status.characteristics.iter_mut().flat_map(|found| &mut found.engines);
+    let Some(characteristics) = &mut status.characteristics else { return };
+    // A socket is not enough: only what answers us runs anything. What did so once stays, for an
+    // engine that is started anew keeps what it runs.
+    let engines = &mut characteristics.engines;
+    engines.retain(|engine| engine.name != Engine::Docker);
+    if matches!(versions.get(&Engine::Docker), Some(version) if version.is_some() || docker_before)
+    {
+        engines.push(EngineVersion { name: Engine::Docker, version: None });
+    }
     for engine in engines {
-        let known = sight.versions.iter().find(|(name, _)| *name == engine.name);
-        if let Some((_, version)) = known {
-            engine.version = Some(version.clone());
-        }
+        engine.version = versions.get(&engine.name).cloned().flatten();
     }
 }
 
@@ -128,12 +179,6 @@ async fn look(
     location: Option<Location>,
     devices: Vec<Device>,
 ) -> Result<Sight, String> {
-    let mut versions = Vec::new();
-    for (engine, driver) in &subject.drivers {
-        if let Ok(Ok(probe)) = tokio::time::timeout(PROBE_TIMEOUT, driver.probe()).await {
-            versions.push((*engine, probe.version));
-        }
-    }
     let (folder, offer) = (Arc::clone(&subject.folder), subject.offer.clone());
     let looked = tokio::task::spawn_blocking(move || {
         let kept = folder.read(UUID_FILE).ok().flatten();
@@ -157,7 +202,7 @@ async fn look(
     });
     let (machine, security) =
         looked.await.map_err(|error| error.to_string())?.map_err(|error| desired::chain(&error))?;
-    Ok(Sight { machine, security, versions })
+    Ok(Sight { machine, security })
 }
 
 fn machine(folder: &Path, ask: &Ask<'_>) -> Machine {

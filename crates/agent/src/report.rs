@@ -2,7 +2,7 @@
 //! Plain; called by [`crate::converge`], start at [`status`].
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use tombolo_driver::{Error, Exit, Instance, State};
+use tombolo_driver::{Error, Exit, Instance, Running, State};
 use tombolo_model::assignment::{Exit as ExitTold, PublishedPort};
 use tombolo_model::condition::{self, Condition, Finding, find, is_true};
 use tombolo_model::{Assignment, AssignmentStatus};
@@ -84,8 +84,13 @@ fn describe(status: &mut AssignmentStatus, sight: &Sight<'_>) {
     status.instance = running.map(|running| running.name.clone());
     status.started_at =
         running.and_then(|running| jiff::Timestamp::try_from(running.since).ok()).map(seconds);
+    // Where a port of the machine leads in, the machine is what others reach; a container's own
+    // address is good on this machine only.
+    let published = |running: &Running| running.ports.iter().any(|port| port.published.is_some());
     status.addresses = match running {
-        Some(running) if running.addresses.is_empty() => vec![sight.address.to_owned()],
+        Some(running) if running.addresses.is_empty() || published(running) => {
+            vec![sight.address.to_owned()]
+        }
         Some(running) => running.addresses.clone(),
         None => Vec::new(),
     };

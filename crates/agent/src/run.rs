@@ -14,6 +14,7 @@ use crate::connection::{Connection, Replacer};
 use crate::converge::Drivers;
 use crate::credentials::{Credentials, Folder, Identity};
 use crate::desired::Place;
+use crate::engines::DockerAt;
 use crate::heartbeat::Pace;
 use crate::join::{self, Applicant};
 use crate::offer::Offer;
@@ -46,6 +47,8 @@ pub struct Settings {
     pub machine: Option<String>,
     /// What the operator says about the machine, in place of what the agent finds.
     pub offer: Offer,
+    /// Where containers are run.
+    pub docker: DockerAt,
 }
 
 /// Who this agent is.
@@ -80,8 +83,10 @@ pub async fn run_with(
     let identity = &agent.credentials.identity;
     tracing::info!(site = identity.site, node = identity.node, "the agent is in");
     let (heartbeats, heard) = watch::channel(Monotonic::default());
+    let place = Place { site: identity.site.clone(), node: identity.node.clone() };
+    engines::set_up(&agent.folder, &settings.docker, &place, Some(&identity.authority))?;
     let workplace = Workplace {
-        place: Place { site: identity.site.clone(), node: identity.node.clone() },
+        place,
         machine: agent.machine.clone(),
         drivers: engines(agent.folder.path())?,
         folder: Arc::clone(&agent.folder),
@@ -132,6 +137,8 @@ pub struct Beside {
     pub folder: PathBuf,
     pub site: String,
     pub node: String,
+    /// Where containers are run.
+    pub docker: DockerAt,
 }
 
 /// Works with a client that acts as the agent of a Site and Node that exist, until `shutdown` is
@@ -146,6 +153,7 @@ pub async fn run_beside(
     let instance = machine::instance(&machine)?;
     let (heartbeats, heard) = watch::channel(Monotonic::default());
     let place = Place { site: beside.site, node: beside.node };
+    engines::set_up(&folder, &beside.docker, &place, None)?;
     let workplace = Workplace {
         place: place.clone(),
         machine,

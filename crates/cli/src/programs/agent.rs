@@ -7,6 +7,7 @@ mod unit;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use tombolo_agent::engines::DockerAt;
 use tombolo_agent::{Error, JoinFile, Settings};
 
 use self::offer::OfferArgs;
@@ -42,6 +43,35 @@ pub(crate) struct AgentArgs {
     data: Option<PathBuf>,
     #[command(flatten)]
     offer: OfferArgs,
+    #[command(flatten)]
+    docker: DockerArgs,
+}
+
+/// Where containers are run.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct DockerArgs {
+    /// Run containers on the Docker engine behind this socket, or none. If left out, DOCKER_HOST
+    /// counts, and then /var/run/docker.sock if an engine answers there.
+    #[arg(long, value_name = "SOCKET")]
+    docker: Option<DockerAt>,
+}
+
+impl DockerArgs {
+    pub(crate) fn at(&self) -> DockerAt {
+        let variable = std::env::var("DOCKER_HOST").ok().filter(|text| !text.is_empty());
+        match (&self.docker, variable.map(|text| text.parse())) {
+            (Some(docker), _) => docker.clone(),
+            (None, None) => DockerAt::Usual,
+            (None, Some(Ok(docker))) => docker,
+            // It may be meant for other programs.
+            (None, Some(Err(problem))) => {
+                output::note(&format!(
+                    "warning: no containers are run here: DOCKER_HOST: {problem}"
+                ));
+                DockerAt::Nowhere
+            }
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -115,6 +145,7 @@ fn work(args: AgentArgs) -> Result<Exit, Failure> {
         node: args.name,
         machine: None,
         offer: args.offer.offer(),
+        docker: args.docker.at(),
     };
     // One thread is enough for what an agent does by itself, and takes less memory than many.
     let runtime = shell::runtime()?;

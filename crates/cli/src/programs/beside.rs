@@ -8,6 +8,7 @@ use kube::Client;
 use kube::api::{Api, PostParams};
 use serde_json::json;
 use tokio::sync::watch;
+use tombolo_agent::engines::DockerAt;
 use tombolo_agent::{Beside, machine};
 use tombolo_apiserver::Api as Server;
 use tombolo_identity::Subject;
@@ -24,8 +25,14 @@ pub(super) fn name() -> String {
 }
 
 /// Runs until the stop. If it cannot, the server goes on without it and says so.
-pub(super) async fn run(server: Server, data: PathBuf, site: String, stop: watch::Receiver<bool>) {
-    if let Err(error) = try_run(&server, data, site, stop).await {
+pub(super) async fn run(
+    server: Server,
+    data: PathBuf,
+    site: String,
+    docker: DockerAt,
+    stop: watch::Receiver<bool>,
+) {
+    if let Err(error) = try_run(&server, data, site, docker, stop).await {
         output::note(&format!("warning: this machine runs nothing: {error:#}"));
     }
 }
@@ -34,12 +41,13 @@ async fn try_run(
     server: &Server,
     data: PathBuf,
     site: String,
+    docker: DockerAt,
     stop: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
     let node = name();
     prepare(server.client(Subject::system("up")), &site, &node).await?;
     let client = server.client(Subject::agent(&site, &node)?);
-    let beside = Beside { folder: data.join("agent"), site, node };
+    let beside = Beside { folder: data.join("agent"), site, node, docker };
     Ok(tombolo_agent::run_beside(beside, client, up::stopped(stop)).await?)
 }
 

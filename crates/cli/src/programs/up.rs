@@ -11,6 +11,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tombolo_agent::engines::DockerAt;
 use tombolo_apiserver::serve::{self, Limits};
 use tombolo_apiserver::{Api, garbage, lighthouse};
 use tombolo_controller::clock::time_of_day;
@@ -18,6 +19,7 @@ use tombolo_identity::home::{self, Home};
 use tombolo_identity::{Subject, tls};
 use tombolo_store::{Options, Store};
 
+use super::agent::DockerArgs;
 use super::beside;
 use super::demo::{self, Demo};
 use crate::failure::{Exit, Failure};
@@ -47,6 +49,8 @@ pub(crate) struct UpCommand {
     /// Start no agent: this machine runs nothing for others.
     #[arg(long, conflicts_with_all = ["site", "demo"])]
     no_agent: bool,
+    #[command(flatten)]
+    docker: DockerArgs,
 }
 
 impl UpCommand {
@@ -79,6 +83,7 @@ pub(super) enum Part {
     /// The loops, and an agent that makes this machine the named site.
     LoopsAndAgent {
         site: String,
+        docker: DockerAt,
     },
     Loops,
     /// The loops, and three sites with an agent each.
@@ -91,7 +96,10 @@ pub(crate) fn run(command: UpCommand) -> Result<Exit, Failure> {
     let part = match (command.demo, command.no_agent) {
         (true, _) => Part::LoopsAndDemo,
         (false, true) => Part::Loops,
-        (false, false) => Part::LoopsAndAgent { site: command.site.unwrap_or_else(beside::name) },
+        (false, false) => Part::LoopsAndAgent {
+            site: command.site.unwrap_or_else(beside::name),
+            docker: command.docker.at(),
+        },
     };
     run_part(command.up, part)
 }
@@ -196,9 +204,9 @@ fn start_agents(
     }
     match part {
         Part::Loops | Part::Lighthouse => (tokio::spawn(async { Ok(()) }), stop),
-        Part::LoopsAndAgent { site } => {
-            let data = home.folder.clone();
-            let beside = beside::run(api.clone(), data, site.clone(), stop.clone());
+        Part::LoopsAndAgent { site, docker } => {
+            let (data, docker) = (home.folder.clone(), docker.clone());
+            let beside = beside::run(api.clone(), data, site.clone(), docker, stop.clone());
             let beside = async move {
                 beside.await;
                 Ok(())

@@ -84,6 +84,7 @@ pub(super) fn install(args: InstallArgs) -> Result<Exit, Failure> {
             node: args.name,
             machine: None,
             offer: args.offer.offer(),
+            docker: tombolo_agent::engines::DockerAt::default(),
         };
         let joined = super::super::up::runtime()?.block_on(tombolo_agent::join_only(settings));
         let identity = joined.map_err(|error| failure(&error))?;
