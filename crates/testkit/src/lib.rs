@@ -6,6 +6,7 @@
 
 pub mod binary;
 mod command;
+pub mod docker;
 pub mod parsers;
 mod server;
 pub mod tools;
