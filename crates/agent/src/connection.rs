@@ -78,6 +78,18 @@ impl Replacer {
         Ok(())
     }
 
+    /// Whether no address is left that was not tried since the last time this was so.
+    pub(crate) fn has_tried_all(&self, credentials: &Credentials) -> bool {
+        let count = credentials.identity.addresses.len();
+        self.turn % count == count - 1
+    }
+
+    /// New addresses were learnt: begin with the first.
+    pub(crate) fn begin_anew(&mut self, credentials: &Credentials) -> Result<(), Error> {
+        self.turn = 0;
+        self.replace(credentials)
+    }
+
     /// After a controller could not be reached: the next address, if there is more than one, and in
     /// any case another connection. One that was cut without a word would be waited on for minutes.
     pub(crate) fn next_address(&mut self, credentials: &Credentials) -> Result<(), Error> {
@@ -89,6 +101,13 @@ impl Replacer {
 /// A client that shows no certificate: to join, and to renew one that has expired.
 pub(crate) fn anonymous(address: &str, authority_pem: &str) -> Result<Client, Error> {
     client(config(address, authority_pem)?)
+}
+
+/// A client of a person or program with a token.
+pub(crate) fn with_token(address: &str, authority_pem: &str, token: &str) -> Result<Client, Error> {
+    let mut config = config(address, authority_pem)?;
+    config.auth_info.token = Some(token.to_owned().into());
+    client(config)
 }
 
 fn authenticated(credentials: &Credentials, instance: &str, turn: usize) -> Result<Client, Error> {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tombolo_identity::request;
 use tombolo_identity::tls::{self, Lifetime};
 
-use crate::Error;
+use crate::{Error, Lighthouse};
 
 const FOLDER_MODE: u32 = 0o700;
 const SECRET_MODE: u32 = 0o600;
@@ -39,6 +39,9 @@ pub struct Identity {
     pub certificate: String,
     pub authority: String,
     pub addresses: Vec<String>,
+    /// Whom to ask when nobody is at the addresses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lighthouses: Vec<Lighthouse>,
 }
 
 /// An identity with the key that belongs to it.

@@ -51,6 +51,7 @@ pub async fn join(file: &JoinFile, applicant: Applicant<'_>) -> Result<Identity,
         certificate: joined.certificate,
         authority: file.authority.clone(),
         addresses: file.addresses.clone(),
+        lighthouses: file.lighthouses.clone(),
     })
 }
 
@@ -76,7 +77,7 @@ async fn renew_at(
     instance: &str,
 ) -> Result<String, Error> {
     let client = connection::anonymous(address, &credentials.identity.authority)?;
-    let given = answer(&client, Request::get("/tombolo/nonce"), Vec::new()).await?;
+    let given = get(&client, "/tombolo/nonce").await?;
     let nonce = given["nonce"].as_str().unwrap_or_default();
     let body = json!({
         "certificate": credentials.identity.certificate,
@@ -112,6 +113,10 @@ async fn post<T: serde::de::DeserializeOwned>(
     let request = Request::post(path).header("content-type", "application/json");
     let value = answer(client, request, body.to_string().into_bytes()).await?;
     serde_json::from_value(value).map_err(|error| Error::Answer { problem: error.to_string() })
+}
+
+pub(crate) async fn get(client: &Client, path: &str) -> Result<Value, Error> {
+    answer(client, Request::get(path), Vec::new()).await
 }
 
 async fn answer(

@@ -8,6 +8,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::lighthouse::{LIGHTHOUSES_MAX, Lighthouse};
 
 /// A certificate, a token and a few addresses.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
@@ -24,6 +25,9 @@ pub struct JoinFile {
     pub site: String,
     /// Until when the token is good.
     pub expires: String,
+    /// Who knows where the controllers are when they are there no more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lighthouses: Vec<Lighthouse>,
 }
 
 impl JoinFile {
@@ -45,6 +49,10 @@ impl JoinFile {
             format!("line {} is not as `tombolo token create` writes it", error.line())
         })?;
         check_addresses(&file.addresses)?;
+        if file.lighthouses.len() > LIGHTHOUSES_MAX {
+            return Err(format!("more than {LIGHTHOUSES_MAX} lighthouses"));
+        }
+        file.lighthouses.iter().try_for_each(|one| check_address(&one.address))?;
         Ok(file)
     }
 
@@ -59,13 +67,15 @@ pub(crate) fn check_addresses(addresses: &[String]) -> Result<(), String> {
     if addresses.is_empty() || addresses.len() > ADDRESSES_MAX {
         return Err(format!("found {} addresses, expected 1 to {ADDRESSES_MAX}", addresses.len()));
     }
-    for address in addresses {
-        let secure = address.strip_prefix("https://").is_some_and(|rest| !rest.is_empty());
-        if !secure || address.parse::<http::Uri>().is_err() {
-            return Err(format!("{address:?} is not an address such as https://10.0.0.1:7070"));
-        }
+    addresses.iter().try_for_each(|address| check_address(address))
+}
+
+pub(crate) fn check_address(address: &str) -> Result<(), String> {
+    let secure = address.strip_prefix("https://").is_some_and(|rest| !rest.is_empty());
+    match secure && address.parse::<http::Uri>().is_ok() {
+        true => Ok(()),
+        false => Err(format!("{address:?} is not an address such as https://10.0.0.1:7070")),
     }
-    Ok(())
 }
 
 impl std::fmt::Debug for JoinFile {
@@ -89,6 +99,7 @@ mod tests {
             token: "tombolo_secret".into(),
             site: "north".into(),
             expires: "2026-06-01T00:00:00Z".into(),
+            lighthouses: Vec::new(),
         }
     }
 

@@ -21,7 +21,7 @@ use crate::offer::Offer;
 use crate::renewal::{self, Due};
 use crate::siblings::Siblings;
 use crate::work::{self, Workplace};
-use crate::{Error, JoinFile, clock, engines, heartbeat, machine};
+use crate::{Error, JoinFile, clock, engines, heartbeat, lighthouse, machine};
 
 /// A copy stays quiet, and asks now and then whether it still counts as one.
 const QUARANTINE_PAUSE: Duration = Duration::from_secs(5 * 60);
@@ -342,6 +342,10 @@ async fn after(
         }
         error if error.retryable() => {
             tracing::warn!(error = chain(&error), "no heartbeat; trying again");
+            if replacer.has_tried_all(&agent.credentials) && learn(agent).await {
+                replacer.begin_anew(&agent.credentials)?;
+                return Ok(Duration::ZERO);
+            }
             replacer.next_address(&agent.credentials)?;
             Ok(agent.offer.pace().beat())
         }
@@ -349,7 +353,21 @@ async fn after(
     }
 }
 
-fn chain(error: &Error) -> String {
+/// Asks the lighthouses for addresses; whether there are new ones.
+async fn learn(agent: &mut Agent) -> bool {
+    let identity = &mut agent.credentials.identity;
+    let Some(addresses) = lighthouse::ask(&identity.lighthouses, &identity.addresses).await else {
+        return false;
+    };
+    tracing::info!(?addresses, "the lighthouses know more addresses");
+    identity.addresses = addresses;
+    if let Err(error) = agent.folder.keep(identity) {
+        tracing::warn!(error = chain(&error), "the addresses are forgotten with this process");
+    }
+    true
+}
+
+pub(crate) fn chain(error: &Error) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {

@@ -453,6 +453,11 @@ Examples:
         /// With --site: where the machine reaches the server, if not where you do. Repeatable.
         #[arg(long = "address", value_name = "URL", requires = "site")]
         addresses: Vec<String>,
+        /// With --site: a lighthouse where the machine asks for the server when it is not where it
+        /// was. The kubeconfig is that of its administrator; the machine gets a guest's token.
+        /// Repeatable.
+        #[arg(long = "lighthouse", value_name = "KUBECONFIG", requires = "site")]
+        lighthouses: Vec<PathBuf>,
         /// Role user: the namespace it may change; -n or the context's if left out.
         #[arg(long, value_name = "NAMESPACE")]
         for_namespace: Option<String>,

@@ -30,8 +30,8 @@ use crate::{
 
 pub(super) async fn run(shell: &mut Shell, command: &TokenCommand) -> Result<Exit, Failure> {
     match command {
-        TokenCommand::Create { site: Some(site), ttl, addresses, out, .. } => {
-            let wanted = token_join::Wanted { site, ttl: *ttl, addresses };
+        TokenCommand::Create { site: Some(site), ttl, addresses, lighthouses, out, .. } => {
+            let wanted = token_join::Wanted { site, ttl: *ttl, addresses, lighthouses };
             token_join::create(shell, &wanted, out.as_deref()).await
         }
         TokenCommand::Create { name, role, for_namespace, expires_in, out, .. } => {
@@ -118,6 +118,17 @@ fn record(
         ),
     };
     AccessToken::new(token, wanted.user, role, namespace, expires).map_err(wrong)
+}
+
+/// A new token of a guest, for a program that only looks.
+pub(super) async fn guest(connection: &Connection, user: &str) -> Result<Token, Failure> {
+    let token = Token::generate().map_err(|error| Failure::failed(error.to_string()))?;
+    let wanted =
+        Wanted { user, role: Role::Guest.name().as_str(), namespace: None, expires_in: None };
+    let record = record(&token, &wanted, "", moment::now())?;
+    let path = catalogue::known("Secret").collection(Some(SYSTEM_NAMESPACE));
+    connection.post(&path, &secret(&token, &record)).await?;
+    Ok(token)
 }
 
 fn secret(token: &Token, record: &AccessToken) -> Value {

@@ -1,20 +1,25 @@
 //! Join tokens: the right of one machine to join one site. Part of `tombolo token`. The secret is
 //! made here and goes into the join file; only its hash is sent.
 
-use std::{io::Write as _, path::Path, time::Duration};
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use base64::Engine as _;
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use tombolo_agent::JoinFile;
+use tombolo_agent::{JoinFile, Lighthouse};
 use tombolo_identity::{Token, joining::TOKEN_LIFE_MAX};
 use tombolo_model::keys::API_VERSION;
 
 use super::{
     selection::{self, CHUNK_SIZE},
-    token::new_private_file,
+    token::{self, new_private_file},
 };
 use crate::{
+    args::Globals,
     catalogue,
     connection::{Connection, JSON, Query},
     failure::{Exit, Failure},
@@ -27,6 +32,8 @@ pub(super) struct Wanted<'a> {
     pub(super) site: &'a str,
     pub(super) ttl: Duration,
     pub(super) addresses: &'a [String],
+    /// Kubeconfigs of their administrators.
+    pub(super) lighthouses: &'a [PathBuf],
 }
 
 pub(super) async fn create(
@@ -42,7 +49,10 @@ pub(super) async fn create(
     let expires = moment::now()
         .checked_add(wanted.ttl)
         .map_err(|error| Failure::usage(format!("--ttl: {error}")))?;
-    let join_file = join_file(&connection, wanted, &token, expires)?;
+    let mut join_file = join_file(&connection, wanted, &token, expires)?;
+    for kubeconfig in wanted.lighthouses {
+        join_file.lighthouses.push(lighthouse(shell, kubeconfig, wanted.site).await?);
+    }
     // The file comes first: a token that nobody could write down would be lost.
     let mut file = out.map(new_private_file).transpose()?;
     let path = catalogue::known("JoinToken").collection(None);
@@ -96,24 +106,43 @@ fn join_file(
     token: &Token,
     expires: Timestamp,
 ) -> Result<JoinFile, Failure> {
-    let authority = connection.authority.as_ref().ok_or_else(|| {
-        Failure::failed("the kubeconfig names no certificate authority to pin")
-            .hint("use the kubeconfig that `tombolo up` wrote")
-    })?;
+    let authority = authority(connection)?;
     let addresses = match wanted.addresses {
         [] => vec![connection.server.trim_end_matches('/').to_owned()],
         given => given.to_vec(),
     };
     let file = JoinFile {
         addresses,
-        authority: pem(authority),
+        authority,
         token: token.reveal(),
         site: wanted.site.to_owned(),
         expires: expires.to_string(),
+        lighthouses: Vec::new(),
     };
     JoinFile::parse(&file.to_text()).map_err(|problem| {
         Failure::usage(problem).hint("--address https://HOST:PORT says how machines reach it")
     })
+}
+
+/// The machine asks with a token of its own, which may look and nothing else.
+async fn lighthouse(shell: &Shell, kubeconfig: &Path, site: &str) -> Result<Lighthouse, Failure> {
+    let globals =
+        Globals { kubeconfig: Some(kubeconfig.to_owned()), context: None, ..shell.globals.clone() };
+    let connection = Connection::open(&globals).await?;
+    let token = token::guest(&connection, &format!("site-{site}")).await?;
+    Ok(Lighthouse {
+        address: connection.server.trim_end_matches('/').to_owned(),
+        authority: authority(&connection)?,
+        token: token.reveal(),
+    })
+}
+
+fn authority(connection: &Connection) -> Result<String, Failure> {
+    let authority = connection.authority.as_ref().ok_or_else(|| {
+        Failure::failed("the kubeconfig names no certificate authority to pin")
+            .hint("use the kubeconfig that `tombolo up` wrote")
+    })?;
+    Ok(pem(authority))
 }
 
 /// The JoinToken as the server gets it: with the hash, and without the secret.

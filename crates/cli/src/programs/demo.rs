@@ -221,6 +221,7 @@ async fn join_file(demo: &Demo, site: &str) -> anyhow::Result<JoinFile> {
         token: token.reveal(),
         site: site.to_owned(),
         expires: expires.to_string(),
+        lighthouses: Vec::new(),
     })
 }
 
