@@ -9,20 +9,23 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::stream::{BoxStream, SelectAll, StreamExt as _};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Api, PostParams};
 use tokio::sync::watch;
 use tombolo_host::security::{self, Facts, Report};
 use tombolo_host::{Ask, Doctor, Machine, Root, Sampler, uuid};
 use tombolo_model::characteristics::{Device, EngineVersion};
+use tombolo_model::condition::{DISK_PRESSURE, Finding, find, is_true, set};
 use tombolo_model::site::Location;
-use tombolo_model::{Engine, Node, NodeStatus};
+use tombolo_model::{ConditionStatus, Engine, Node, NodeStatus};
 
 use crate::connection::Connection;
 use crate::converge::Drivers;
 use crate::credentials::Folder;
 use crate::desired::{self, Place};
 use crate::offer::Offer;
-use crate::{Error, clock};
+use crate::report::{Told, Tone};
+use crate::{clock, tell};
 
 const LOOK_EVERY: Duration = Duration::from_secs(10 * 60);
 /// After a look that could not be told.
@@ -55,14 +58,21 @@ pub(crate) struct Subject {
 }
 
 /// Looks and tells for ever. `address` is where others reach what runs here.
-pub(crate) async fn keep(connection: Connection, subject: Subject, address: watch::Sender<String>) {
+pub(crate) async fn keep(
+    connection: Connection,
+    subject: Subject,
+    address: watch::Sender<String>,
+    mut disk: watch::Receiver<Disk>,
+) {
     let mut devices: Vec<Device> = Vec::new();
     let mut events: SelectAll<_> = subject.drivers.values().map(|driver| driver.events()).collect();
     loop {
         // Before the look: what changes during it is looked at again.
         while events.next().now_or_never().flatten().is_some() {}
+        let seen = disk.borrow_and_update().clone();
         let versions = versions(&subject.drivers).await;
-        let pause = match tell(&connection, &subject, &versions, &mut devices, &address).await {
+        let told = describe(&connection, &subject, &versions, &mut devices, &address, &seen).await;
+        let pause = match told {
             Ok(()) => LOOK_EVERY,
             Err(problem) => {
                 tracing::info!(problem, "cannot describe the machine yet");
@@ -72,6 +82,8 @@ pub(crate) async fn keep(connection: Connection, subject: Subject, address: watc
         tokio::select! {
             () = tokio::time::sleep(pause) => (),
             () = until_engines_change(&subject.drivers, &versions, &mut events) => (),
+            // Without the other side the agent is ending, and the pause is as good.
+            Ok(()) = disk.changed() => (),
         }
     }
 }
@@ -105,17 +117,28 @@ async fn until_engines_change(
     std::future::pending().await
 }
 
-async fn tell(
+/// Whether the agent can keep what it must know after a reboot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Disk {
+    #[default]
+    Well,
+    /// It cannot, and why.
+    CannotWrite(String),
+}
+
+async fn describe(
     connection: &Connection,
     subject: &Subject,
     versions: &Versions,
     devices: &mut Vec<Device>,
     address: &watch::Sender<String>,
+    disk: &Disk,
 ) -> Result<(), String> {
     let place = &subject.place;
     let mut sight: Option<Sight> = None;
     for _ in 0..ATTEMPTS_MAX {
-        let api: Api<Node> = Api::all(connection.client());
+        let client = connection.client();
+        let api: Api<Node> = Api::all(client.clone());
         let got = tokio::time::timeout(ANSWER_TIMEOUT, api.get(&place.node)).await;
         let got = got.map_err(|late| late.to_string())?;
         let mut node = got.map_err(|error| desired::chain(&error))?;
@@ -135,6 +158,7 @@ async fn tell(
         let mut status = node.status.take().unwrap_or_default();
         let before = status.clone();
         put(sight, versions, &mut status, &node);
+        let told = put_disk(disk, &mut status, &Time(clock::time_of_day()));
         if status == before {
             return Ok(());
         }
@@ -142,13 +166,37 @@ async fn tell(
         let params = PostParams::default();
         let written = api.replace_status(&place.node, &params, &node);
         match tokio::time::timeout(ANSWER_TIMEOUT, written).await {
-            Ok(Ok(_)) => return Ok(()),
+            Ok(Ok(node)) => {
+                if let Some(told) = told {
+                    tell::of_node(&client, &node, &told).await;
+                }
+                return Ok(());
+            }
             Ok(Err(kube::Error::Api(status))) if status.code == 409 => (),
             Ok(Err(error)) => return Err(desired::chain(&error)),
             Err(late) => return Err(late.to_string()),
         }
     }
     Err("somebody else writes the Node all the time".to_owned())
+}
+
+/// Says how the disk is, if it ever was not well. Returns what is news.
+fn put_disk(disk: &Disk, status: &mut NodeStatus, now: &Time) -> Option<Told> {
+    let was_well = !is_true(&status.conditions, DISK_PRESSURE);
+    let (so, reason, message) = match disk {
+        Disk::Well if find(&status.conditions, DISK_PRESSURE).is_none() => return None,
+        Disk::Well => (ConditionStatus::False, "CanWrite", "the agent can write to its disk again"),
+        Disk::CannotWrite(why) => (ConditionStatus::True, "CannotWrite", why.as_str()),
+    };
+    let observed_generation = None;
+    let finding = Finding { kind: DISK_PRESSURE, status: so, reason, message, observed_generation };
+    set(&mut status.conditions, finding, now);
+    let tone = match (was_well, disk) {
+        (true, Disk::CannotWrite(_)) => Tone::Warning,
+        (false, Disk::Well) => Tone::Normal,
+        (true, Disk::Well) | (false, Disk::CannotWrite(_)) => return None,
+    };
+    Some(Told { tone, reason: reason.to_owned(), message: message.to_owned() })
 }
 
 fn put(sight: &Sight, versions: &Versions, status: &mut NodeStatus, node: &Node) {
@@ -195,13 +243,15 @@ async fn look(
         if let (uuid::Source::Generated, Some(name)) =
             (machine.uuid_source, &machine.characteristics.uuid)
         {
-            folder.write(UUID_FILE, name)?;
+            // The next look draws another: that is better than to say nothing of the machine.
+            if let Err(error) = folder.write(UUID_FILE, name) {
+                tracing::warn!(error = desired::chain(&error), "the machine's id is not kept");
+            }
         }
         offer.put_on(&mut machine);
-        Ok::<_, Error>((machine, security(folder.path())))
+        (machine, security(folder.path()))
     });
-    let (machine, security) =
-        looked.await.map_err(|error| error.to_string())?.map_err(|error| desired::chain(&error))?;
+    let (machine, security) = looked.await.map_err(|error| error.to_string())?;
     Ok(Sight { machine, security })
 }
 

@@ -292,7 +292,10 @@ async fn renew_if_due(
     };
     match join::renew(&agent.credentials, &agent.instance).await {
         Ok(identity) => {
-            agent.folder.keep(&identity)?;
+            // The next start can renew the old one, also after it has expired.
+            if let Err(error) = agent.folder.keep(&identity) {
+                tracing::warn!(error = chain(&error), "the new certificate is not kept");
+            }
             agent.credentials.identity = identity;
             replacer.replace(&agent.credentials)?;
             tracing::info!("the certificate is renewed");

@@ -9,13 +9,15 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, Resource as _, ResourceExt as _};
 use serde_json::json;
 use tombolo_model::keys::FINALIZER_ASSIGNMENT;
-use tombolo_model::{Assignment, AssignmentStatus};
+use tombolo_model::{Assignment, AssignmentStatus, Node};
 
 use crate::clock;
 use crate::report::{Told, Tone};
 
 const FIELD_MANAGER: &str = "tombolo-agent";
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// What has no namespace of its own is told of there, as in Kubernetes.
+const NODE_EVENTS_NAMESPACE: &str = "default";
 const MESSAGE_CHARS_MAX: usize = 1024;
 
 /// Something to be written about one Assignment.
@@ -98,19 +100,32 @@ async fn let_go(api: &Api<Assignment>, assignment: &Assignment) -> Result<(), ku
     api.patch(&assignment.name_any(), &params, &Patch::Merge(patch)).await.map(drop)
 }
 
-/// An Event that does not get through is lost: the status says the same.
+/// An Event about an Assignment, in its namespace.
 async fn tell(client: &Client, about: &Assignment, told: &Told) {
+    let reference = ObjectReference {
+        namespace: about.namespace(),
+        resource_version: about.resource_version(),
+        ..about.object_ref(&())
+    };
+    send(client, &about.namespace().unwrap_or_default(), reference, told).await;
+}
+
+/// An Event about the agent's own Node.
+pub(crate) async fn of_node(client: &Client, about: &Node, told: &Told) {
+    let reference =
+        ObjectReference { resource_version: about.resource_version(), ..about.object_ref(&()) };
+    send(client, NODE_EVENTS_NAMESPACE, reference, told).await;
+}
+
+/// An Event that does not get through is lost: the status says the same.
+async fn send(client: &Client, namespace: &str, about: ObjectReference, told: &Told) {
     let now = Time(clock::time_of_day());
     let event = Event {
         metadata: ObjectMeta {
-            generate_name: Some(format!("{}.", about.name_any())),
+            generate_name: about.name.as_ref().map(|name| format!("{name}.")),
             ..ObjectMeta::default()
         },
-        involved_object: ObjectReference {
-            namespace: about.namespace(),
-            resource_version: about.resource_version(),
-            ..about.object_ref(&())
-        },
+        involved_object: about,
         type_: Some(match told.tone {
             Tone::Normal => "Normal".to_owned(),
             Tone::Warning => "Warning".to_owned(),
@@ -123,8 +138,7 @@ async fn tell(client: &Client, about: &Assignment, told: &Told) {
         count: Some(1),
         ..Event::default()
     };
-    let namespace = about.namespace().unwrap_or_default();
-    let api: Api<Event> = Api::namespaced(client.clone(), &namespace);
+    let api: Api<Event> = Api::namespaced(client.clone(), namespace);
     let params = PostParams::default();
     let written = tokio::time::timeout(ANSWER_TIMEOUT, api.create(&params, &event)).await;
     match written {

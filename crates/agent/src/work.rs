@@ -18,6 +18,7 @@ use crate::converge::{Converge, Drivers, Now, Report};
 use crate::credentials::Folder;
 use crate::desired::{self, Place};
 use crate::held::News;
+use crate::node::Disk;
 use crate::offer::Offer;
 use crate::tell::{self, Failed, Write};
 use crate::{Error, feed, load, node, peer_files};
@@ -57,6 +58,9 @@ struct Worker {
     resting: BTreeMap<String, Option<Monotonic>>,
     saving: JoinSet<Result<(), Error>>,
     address: watch::Receiver<String>,
+    disk: watch::Sender<Disk>,
+    /// Not before this is the disk tried again.
+    save_at: Option<Monotonic>,
     strays: usize,
 }
 
@@ -86,16 +90,27 @@ pub(crate) async fn run(workplace: Workplace) {
         drivers: drivers.clone(),
         offer: workplace.offer.clone(),
     };
-    helpers.spawn(node::keep(connection, subject, address_sender));
+    let (disk, disk_seen) = watch::channel(Disk::default());
+    helpers.spawn(node::keep(connection, subject, address_sender, disk_seen));
 
     let mut events: SelectAll<_> = drivers.values().map(|driver| driver.events()).collect();
     let health = converge.health_changed();
     let (clock, mut wake_at) = (workplace.clock, workplace.clock.now());
     let mut earliest = wake_at;
     let (writes, saving) = (JoinSet::new(), JoinSet::new());
-    let resting = BTreeMap::new();
-    let mut worker =
-        Worker { workplace, converge, cache, writes, resting, saving, address, strays: 0 };
+    let (resting, save_at, strays) = (BTreeMap::new(), None, 0);
+    let mut worker = Worker {
+        workplace,
+        converge,
+        cache,
+        writes,
+        resting,
+        saving,
+        address,
+        disk,
+        save_at,
+        strays,
+    };
     loop {
         tokio::select! {
             Some(first) = news.recv() => worker.hear(first, &mut news),
@@ -147,7 +162,7 @@ impl Worker {
         self.tell_strays(&report);
         self.save();
         let later = self.write(report.writes, looked_at);
-        let wakes = [report.wake_at, later, Some(looked_at + LOOK_EVERY)];
+        let wakes = [report.wake_at, later, self.save_at, Some(looked_at + LOOK_EVERY)];
         let again = (report.deferred > 0).then_some(looked_at);
         wakes.into_iter().chain([again]).flatten().min().unwrap_or(looked_at)
     }
@@ -207,17 +222,13 @@ impl Worker {
 
     /// One write to the disk at a time; the next has all that changed meanwhile.
     fn save(&mut self) {
-        if !self.saving.is_empty() {
+        let too_early = self.save_at.is_some_and(|at| self.workplace.clock.now() < at);
+        if too_early || !self.saving.is_empty() {
             return;
         }
         if let Some(draft) = self.cache.changed(&self.converge.held, &self.workplace.place) {
             self.saving.spawn(async move {
                 let written = tokio::task::spawn_blocking(move || draft.write()).await;
-                let failed = !matches!(written, Ok(Ok(())));
-                if failed {
-                    // A full disk is not helped by asking it all the time.
-                    tokio::time::sleep(SAVE_AGAIN).await;
-                }
                 written.unwrap_or(Ok(()))
             });
         }
@@ -225,12 +236,32 @@ impl Worker {
 
     fn saved(&mut self, saved: Option<Result<(), Error>>) {
         match saved {
-            Some(Ok(())) => (),
+            Some(Ok(())) => {
+                self.save_at = None;
+                self.tell_disk(Disk::Well);
+            }
             Some(Err(error)) => {
-                tracing::warn!(error = desired::chain(&error), "cannot keep the assignments");
+                // A full disk is not helped by asking it all the time.
+                self.save_at = Some(self.workplace.clock.now() + SAVE_AGAIN);
+                let why = desired::chain(&error);
+                tracing::warn!(error = why, "cannot keep the assignments");
+                self.tell_disk(Disk::CannotWrite(format!(
+                    "what is assigned cannot be kept for a reboot without the server: {why}. What \
+                     runs goes on. Free some room in the agent's folder; it is tried again every \
+                     few seconds"
+                )));
                 self.cache.failed();
             }
             None => self.cache.failed(),
         }
+    }
+
+    fn tell_disk(&self, disk: Disk) {
+        self.disk.send_if_modified(|known| {
+            *known != disk && {
+                *known = disk;
+                true
+            }
+        });
     }
 }

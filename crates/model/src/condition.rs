@@ -23,6 +23,9 @@ pub const DEGRADED: &str = "Degraded";
 /// Of a Node: two machines use its identity, so that one has copied the other's data folder.
 pub const CLONED: &str = "Cloned";
 
+/// Of a Node: its agent cannot write to its disk.
+pub const DISK_PRESSURE: &str = "DiskPressure";
+
 /// One fact about an object: true, false or unknown, since when and why.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
