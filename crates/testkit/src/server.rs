@@ -23,14 +23,22 @@ pub struct Tombolo {
     process: Option<Child>,
     /// Chosen by the first start and kept by the next, so that clients stay valid.
     address: Option<String>,
+    /// What `up` gets beside what every test needs.
+    arguments: Vec<String>,
 }
 
 impl Tombolo {
     /// Starts a server and waits until it is ready.
     pub async fn start() -> Tombolo {
+        Tombolo::start_with(&[]).await
+    }
+
+    /// The same, with more arguments for `tombolo up`.
+    pub async fn start_with(arguments: &[&str]) -> Tombolo {
+        let arguments = arguments.iter().map(|one| (*one).to_owned()).collect();
         let folder = tempfile::Builder::new().prefix("tombolo-test-").tempdir();
         let folder = folder.expect("a temporary folder can be made");
-        let mut tombolo = Tombolo { folder, process: None, address: None };
+        let mut tombolo = Tombolo { folder, process: None, address: None, arguments };
         tombolo.restart().await;
         tombolo
     }
@@ -68,6 +76,7 @@ impl Tombolo {
                 "--data",
             ])
             .arg(self.data())
+            .args(&self.arguments)
             .env("HOME", self.folder.path())
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a file can be opened twice"))

@@ -253,3 +253,28 @@ async fn a_thief_of_the_folder_reaches_nothing_else_and_is_out_when_it_is_revoke
     tombolo.shell(&["site", "remove", "north", "--yes"]).await.ok();
     assert!(tombolo.shell(&["node", "ls"]).await.ok().trim().is_empty());
 }
+
+#[tokio::test]
+async fn an_agent_asks_the_lighthouse_when_its_controller_is_not_where_it_was() {
+    let tombolo = Tombolo::start().await;
+    let file = tombolo.data().parent().unwrap().join("north.join").display().to_string();
+    // Every controller is a lighthouse too.
+    let lighthouse = tombolo.kubeconfig().display().to_string();
+    let create = ["token", "create", "--site", "north", "-o", &file, "--lighthouse", &lighthouse];
+    tombolo.shell(&create).await.ok();
+    let agent = Agent::start(&tombolo, "moved", &["--join-file", &file, "--name", "crane"]);
+    until(&tombolo, "crane", "Ready", "True").await;
+    let identity = agent.folder.join("agent.json");
+    agent.stop().await;
+    until(&tombolo, "crane", "Ready", "False").await;
+
+    let mut kept: Value = serde_json::from_str(&fs::read_to_string(&identity).unwrap()).unwrap();
+    let true_address = kept["addresses"][0].clone();
+    kept["addresses"] = json!(["https://127.0.0.1:9"]);
+    fs::write(&identity, kept.to_string()).unwrap();
+    let agent = Agent::start(&tombolo, "moved", &[]);
+    until(&tombolo, "crane", "Ready", "True").await;
+    let kept: Value = serde_json::from_str(&fs::read_to_string(&identity).unwrap()).unwrap();
+    assert_eq!(kept["addresses"], json!([true_address, "https://127.0.0.1:9"]));
+    agent.stop().await;
+}
