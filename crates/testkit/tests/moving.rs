@@ -348,9 +348,9 @@ async fn a_silent_link_is_told_from_a_silent_node_by_a_sibling() {
     let found = found.await;
     assert!(found["message"].as_str().unwrap().contains("but lift still reaches"), "{found}");
 
-    // An address at which nobody will ever answer.
+    // A name that is nobody's: whatever the network of the test does, it is not reached.
     let nodes: Api<Node> = Api::all(land.client.clone());
-    let elsewhere = Patch::Merge(json!({"status": {"addresses": ["192.0.2.1"]}}));
+    let elsewhere = Patch::Merge(json!({"status": {"addresses": ["nowhere.invalid"]}}));
     nodes.patch_status("crane", &PatchParams::default(), &elsewhere).await.unwrap();
     let found = land.until_condition("crane", "does not answer", |it| it["reason"] == "NodeSilent");
     let found = found.await;

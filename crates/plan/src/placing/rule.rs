@@ -15,6 +15,7 @@ use super::current::Ground;
 pub const REPLACE_AFTER_DEFAULT: Duration = Duration::from_secs(300);
 /// How long an agent may take to stop an instance, where the component does not say.
 pub(super) const STOP_GRACE_DEFAULT: Duration = Duration::from_secs(10);
+
 /// What was decided before. What the status names counts; what is assigned without it is taken
 /// over, so that a status that got lost moves nothing.
 pub(super) fn current(
