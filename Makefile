@@ -2,6 +2,8 @@
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 TOMBOLO := $(TARGET)/release/tombolo
+# Kept outside of the target folder: it is large, and the same for every build.
+OR_TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tombolo/placement-venv
 
 .DEFAULT_GOAL := help
 .PHONY: help up down serve build test lint bench bench-placement fuzz docs
@@ -33,10 +35,10 @@ bench: build ## the benchmarks, one JSON line each
 bench-placement: build ## placement, then CP-SAT (OR-tools, from PyPI) on the same problems
 	@rm -rf $(TARGET)/placement-models
 	@$(TOMBOLO) bench placement --models $(TARGET)/placement-models
-	@test -x $(TARGET)/or-tools/bin/python || python3 -m venv $(TARGET)/or-tools
-	@$(TARGET)/or-tools/bin/python -c 'import ortools' 2>/dev/null \
-		|| $(TARGET)/or-tools/bin/pip install --quiet ortools
-	@$(TARGET)/or-tools/bin/python scripts/bench-placement.py $(TARGET)/placement-models
+	@test -x $(OR_TOOLS)/bin/python || python3 -m venv $(OR_TOOLS)
+	@$(OR_TOOLS)/bin/python -c 'import ortools' 2>/dev/null \
+		|| $(OR_TOOLS)/bin/pip install --quiet ortools
+	@$(OR_TOOLS)/bin/python scripts/bench-placement.py $(TARGET)/placement-models
 
 fuzz: ## every parser that reads from outside, SECONDS_EACH (30)
 	@scripts/fuzz.sh

@@ -1,5 +1,6 @@
 //! `tombolo bench placement`: the search alone over made-up problems, then the whole way from
-//! documents to a plan with its reasons. One core; no server, no disk.
+//! documents to a plan with its reasons. One core; no server, no disk. Times are those on the
+//! processor, so that whatever else runs does not count.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,63 +18,106 @@ use tombolo_placement::{Continuum, Options, Scope, bench, plan};
 use super::numbers::{percentile_ms, rounded};
 use crate::moment;
 
-/// So many of the small problems are written out for another solver.
-const MODELS: usize = 200;
+/// The best of so many runs counts.
+const RUNS: usize = 3;
 /// Copies of one App that are placed together.
 const APPS: usize = 1_000;
 const QUESTIONS: usize = 50;
 
 pub(super) fn run(models: Option<&Path>) -> anyhow::Result<Value> {
-    let started = moment::monotonic();
-    let clock = move || started.elapsed();
-    // First, so that the most memory so far is that of this alone.
-    let large = documents(&Shape { sites: 1_000, nodes: 100_000, components: 100, seed: 1 }, 1)?;
+    let shape = Shape { sites: 1_000, nodes: 100_000, components: 100, seed: 1 };
+    // First, so that the most memory so far is that of these alone.
+    let plain = documents(&unconnected(instance(&shape)), 1)?;
+    let plain_peak = peak_mib()?;
+    let large = documents(&instance(&shape), 1)?;
     let large_peak = peak_mib()?;
-    let many = documents(&Shape { sites: 100, nodes: 5_000, components: 5, seed: 3 }, APPS)?;
+    let shape = Shape { sites: 100, nodes: 5_000, components: 5, seed: 3 };
+    let many = documents(&instance(&shape), APPS)?;
+    let mut growth = Vec::new();
+    for nodes in [1_000, 10_000, 100_000] {
+        let shape = Shape { sites: nodes / 100, nodes, components: 100, seed: 1 };
+        growth.push(documents(&unconnected(instance(&shape)), 1)?);
+    }
     let why = why_ms()?;
-    let report = bench::run(&clock);
+    let report = bench::run(&on_processor);
     if let Some(folder) = models {
-        write_models(folder, &clock)?;
+        write_models(folder)?;
     }
     Ok(json!({
         "bench": "placement",
         "search": report,
-        "documents": {"one_app_100000_nodes": large, "peak_mib": large_peak,
-            "many_apps_5000_nodes": many},
+        "documents": {
+            "one_app_100000_nodes_plain": plain, "plain_peak_mib": plain_peak,
+            "one_app_100000_nodes": large, "peak_mib": large_peak,
+            "many_apps_5000_nodes": many, "growth_plain": growth,
+        },
         "why_10000_nodes_p50_ms": why.0, "why_10000_nodes_p99_ms": why.1,
         "peak_mib": peak_mib()?,
     }))
 }
 
-/// From documents to a plan: reading the continuum, stating the problem, searching, explaining.
-fn documents(shape: &Shape, copies: usize) -> anyhow::Result<Value> {
-    let made = instance(shape);
-    let apps: Vec<App> = (0..copies).map(|number| named(&made, number)).collect();
-    let loads = BTreeMap::new();
-    let started = moment::monotonic();
-    let (continuum, _) = Continuum::of(&made.sites, &made.nodes, &made.links, &loads);
-    let read = started.elapsed();
-    let options = Options { scope: Scope::All, ..Options::default() };
-    let planned = plan(&continuum, &apps, &[], &options, &Limits::default())?;
-    let took = started.elapsed();
-    let placed = planned.apps.iter().filter(|app| app.outcome == Outcome::Placed);
-    let (mut apps_placed, mut placements) = (0usize, 0usize);
-    for app in placed {
-        apps_placed += 1;
-        placements += app.instances.len();
+/// The same App without connections and users.
+fn unconnected(mut made: Instance) -> Instance {
+    for component in &mut made.app.spec.components {
+        component.connects.clear();
+        component.users = None;
     }
-    let rate = f64::from(u32::try_from(placements)?) / took.as_secs_f64().max(1e-9);
+    made
+}
+
+/// From documents to a plan: reading the continuum, stating the problem, searching, explaining.
+fn documents(made: &Instance, copies: usize) -> anyhow::Result<Value> {
+    let apps: Vec<App> = (0..copies).map(|number| named(made, number)).collect();
+    let mut best = way(made, &apps)?;
+    for _ in 1..RUNS {
+        let next = way(made, &apps)?;
+        best = if next.all < best.all { next } else { best };
+    }
+    let rate = f64::from(u32::try_from(best.placements)?) / best.all.as_secs_f64().max(1e-9);
     Ok(json!({
-        "nodes": made.nodes.len(), "apps": apps.len(), "apps_placed": apps_placed,
-        "placements": placements, "continuum_ms": milliseconds(read), "all_ms": milliseconds(took),
-        "placements_per_second": rounded(rate),
+        "nodes": made.nodes.len(), "apps": apps.len(), "apps_placed": best.apps_placed,
+        "placements": best.placements, "continuum_ms": milliseconds(best.read),
+        "all_ms": milliseconds(best.all), "all_wall_ms": milliseconds(best.wall),
+        "placements_per_second": rounded(rate), "gap_percent": rounded(best.gap_percent),
     }))
 }
 
+struct Way {
+    read: Duration,
+    all: Duration,
+    wall: Duration,
+    apps_placed: usize,
+    placements: usize,
+    gap_percent: f64,
+}
+
+fn way(made: &Instance, apps: &[App]) -> anyhow::Result<Way> {
+    let loads = BTreeMap::new();
+    let (started, before) = (moment::monotonic(), on_processor());
+    let (continuum, _) = Continuum::of(&made.sites, &made.nodes, &made.links, &loads);
+    let read = on_processor().saturating_sub(before);
+    let options = Options { scope: Scope::All, ..Options::default() };
+    let planned = plan(&continuum, apps, &[], &options, &Limits::default())?;
+    let (all, wall) = (on_processor().saturating_sub(before), started.elapsed());
+    let (mut apps_placed, mut placements) = (0, 0);
+    for app in planned.apps.iter().filter(|app| app.outcome == Outcome::Placed) {
+        apps_placed += 1;
+        placements += app.instances.len();
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a share for people to read")]
+    let gap = (planned.bound - planned.objective) as f64 / planned.bound.max(1) as f64;
+    Ok(Way { read, all, wall, apps_placed, placements, gap_percent: 100.0 * gap })
+}
+
+/// A copy of the App; each has its users at another site.
 fn named(made: &Instance, number: usize) -> App {
     let mut app = made.app.clone();
     let name = app.metadata.name.unwrap_or_default();
     app.metadata.name = Some(format!("{name}-{number:04}"));
+    let site = &made.sites[number % made.sites.len()].metadata.name;
+    for users in app.spec.components.iter_mut().filter_map(|part| part.users.as_mut()) {
+        users.sites = site.iter().cloned().collect();
+    }
     app
 }
 
@@ -88,20 +132,20 @@ fn why_ms() -> anyhow::Result<(f64, f64)> {
         let component = &made.app.spec.components[question % made.app.spec.components.len()].name;
         let node = &made.nodes[question * 97 % made.nodes.len()].metadata.name;
         let node = node.as_deref().context("made-up nodes have names")?;
-        let started = moment::monotonic();
+        let before = on_processor();
         let loads = BTreeMap::new();
         let (continuum, _) = Continuum::of(&made.sites, &made.nodes, &made.links, &loads);
         let answer = pair(&continuum, &apps, &[], &options, (&app, component, node));
         answer.map_err(|trouble| anyhow::anyhow!("{trouble}"))?;
-        times.push(started.elapsed());
+        times.push(on_processor().saturating_sub(before));
     }
     Ok((percentile_ms(&mut times, 50), percentile_ms(&mut times, 99)))
 }
 
-fn write_models(folder: &Path, clock: &dyn Fn() -> Duration) -> anyhow::Result<()> {
+fn write_models(folder: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let mut failed = None;
-    bench::models(MODELS, clock, &mut |name, text| {
+    bench::models(bench::SMALL_EACH, &on_processor, &mut |name, text| {
         if let Err(error) = std::fs::write(folder.join(name), text) {
             failed.get_or_insert(error);
         }
@@ -110,6 +154,13 @@ fn write_models(folder: &Path, clock: &dyn Fn() -> Duration) -> anyhow::Result<(
         Some(error) => Err(error).with_context(|| format!("cannot write to {}", folder.display())),
         None => Ok(()),
     }
+}
+
+/// How long this thread has had a processor.
+fn on_processor() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or(0);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), nanoseconds)
 }
 
 /// The most memory that this process ever had.
