@@ -16,6 +16,7 @@ pub mod assignment;
 pub mod characteristics;
 pub mod component;
 pub mod condition;
+pub mod errand;
 pub mod invalid;
 pub mod jointoken;
 pub mod keys;
