@@ -61,7 +61,12 @@ pub enum Class {
     NodeStatus,
     /// Writing the status of anything else: what loops report.
     OtherStatus,
-    /// Subresources beside status and scale.
+    /// Reading what an instance writes.
+    AssignmentLogs,
+    /// Commands inside an instance and connections to its ports: whoever has one of these can do what
+    /// the instance can, and read its secrets.
+    AssignmentSessions,
+    /// Subresources beside those above and scale.
     OtherSubresources,
     /// Questions about oneself.
     OwnReviews,
@@ -76,6 +81,8 @@ pub enum Class {
     Joining,
     /// Where controllers are.
     Lighthouse,
+    /// Where an agent waits for errands and answers those that it was sent.
+    Errands,
     Administration,
     /// The REST APIs of other projects. Behind them a caller does with resources what the rows on
     /// those allow.
@@ -163,6 +170,21 @@ pub const RULES: &[Rule] = &[
         ],
         place: Place::Anywhere,
     },
+    // Whoever may see that something runs may see what it says.
+    Rule {
+        roles: &[Guest, User, Manager],
+        verbs: &[Verb::Get],
+        classes: &[AssignmentLogs],
+        place: Place::Anywhere,
+    },
+    // Managers are left out, as they are with Secrets and Apps: machines are theirs, what runs on
+    // them is not.
+    Rule {
+        roles: &[User],
+        verbs: &[Verb::Create],
+        classes: &[AssignmentSessions],
+        place: Place::OwnNamespace,
+    },
     // Assignments are left out: the loops write them, and deleting one would undeploy.
     Rule {
         roles: &[User],
@@ -195,6 +217,12 @@ pub const RULES: &[Rule] = &[
         roles: &[Manager, System],
         verbs: &[Verb::Create],
         classes: &[Lighthouse],
+        place: Place::Anywhere,
+    },
+    Rule {
+        roles: &[Agent],
+        verbs: &[Verb::Get, Verb::Create],
+        classes: &[Errands],
         place: Place::Anywhere,
     },
     // An agent converges to Assignments and reports on them; it never makes or deletes one. Of the
@@ -272,6 +300,8 @@ pub const RULES: &[Rule] = &[
             AssignmentStatus,
             NodeStatus,
             OtherStatus,
+            AssignmentLogs,
+            AssignmentSessions,
             OtherSubresources,
             OwnReviews,
             Reviews,
@@ -282,7 +312,16 @@ pub const RULES: &[Rule] = &[
     Rule {
         roles: &[Admin],
         verbs: EVERYTHING,
-        classes: &[Health, Discovery, Joining, Lighthouse, Administration, Facades, OtherPaths],
+        classes: &[
+            Health,
+            Discovery,
+            Joining,
+            Lighthouse,
+            Errands,
+            Administration,
+            Facades,
+            OtherPaths,
+        ],
         place: Place::Anywhere,
     },
 ];
@@ -332,6 +371,7 @@ const PATHS: &[(&str, Class)] = &[
     ("/tombolo/nonce", Joining),
     ("/tombolo/renew", Joining),
     ("/tombolo/controllers", Lighthouse),
+    ("/tombolo/errands", Errands),
     ("/tombolo/backup", Administration),
     ("/tombolo/restore", Administration),
     ("/tombolo/audit", Administration),
@@ -359,6 +399,8 @@ impl Class {
         AssignmentStatus,
         NodeStatus,
         OtherStatus,
+        AssignmentLogs,
+        AssignmentSessions,
         OtherSubresources,
         OwnReviews,
         Reviews,
@@ -367,6 +409,7 @@ impl Class {
         Discovery,
         Joining,
         Lighthouse,
+        Errands,
         Administration,
         Facades,
         OtherPaths,
@@ -402,6 +445,8 @@ impl Class {
             AssignmentStatus => "status of assignments",
             NodeStatus => "status of nodes",
             OtherStatus => "status of anything else",
+            AssignmentLogs => "logs of assignments",
+            AssignmentSessions => "commands inside assignments, connections to their ports",
             OtherSubresources => "other subresources",
             OwnReviews => "reviews of oneself",
             Reviews => "reviews of others and of tokens",
@@ -410,6 +455,7 @@ impl Class {
             Discovery => "discovery and OpenAPI",
             Joining => "joining and renewing",
             Lighthouse => "the list of controllers",
+            Errands => "errands for an agent's own node",
             Administration => "backup, restore, audit",
             Facades => "facades (then as the rows on resources say)",
             OtherPaths => "any other path",
@@ -451,12 +497,15 @@ impl Class {
             // There is no word for "every kind that is not listed"; the exact answer is given by
             // the access review.
             OtherKinds | UnlistedKinds => every(&[]),
+            AssignmentLogs => ours(&["assignments/log"]),
+            AssignmentSessions => ours(&["assignments/exec", "assignments/portforward"]),
             OtherSubresources => every(&["*/*"]),
             AllKinds => every(&["*"]),
             Health => Members::Paths(&["/healthz", "/livez", "/readyz", "/version"]),
             Discovery => Members::Paths(&["/api", "/api/*", "/apis", "/apis/*", "/openapi/*"]),
             Joining => Members::Paths(&["/tombolo/join", "/tombolo/nonce", "/tombolo/renew"]),
             Lighthouse => Members::Paths(&["/tombolo/controllers"]),
+            Errands => Members::Paths(&["/tombolo/errands"]),
             Administration => {
                 Members::Paths(&["/tombolo/backup", "/tombolo/restore", "/tombolo/audit"])
             }
@@ -498,6 +547,8 @@ fn of_resource(verb: Verb, resource: &Resource<'_>) -> Class {
             Nodes => NodeStatus,
             _ => OtherStatus,
         },
+        "log" if class == Assignments => AssignmentLogs,
+        "exec" | "portforward" if class == Assignments => AssignmentSessions,
         _ => OtherSubresources,
     }
 }

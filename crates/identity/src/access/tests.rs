@@ -43,6 +43,9 @@ const RESOURCES: &[(&str, &str, &str)] = &[
     ("tombolo.dev", "apps", "exec"),
     ("tombolo.dev", "assignments", ""),
     ("tombolo.dev", "assignments", "status"),
+    ("tombolo.dev", "assignments", "log"),
+    ("tombolo.dev", "assignments", "exec"),
+    ("tombolo.dev", "assignments", "portforward"),
     ("tombolo.dev", "sites", ""),
     ("tombolo.dev", "nodes", ""),
     ("tombolo.dev", "nodes", "status"),
@@ -80,6 +83,7 @@ const PATHS: &[&str] = &[
     "/tombolo/nonce",
     "/tombolo/renew",
     "/tombolo/controllers",
+    "/tombolo/errands",
     "/tombolo/backup",
     "/tombolo/restore",
     "/tombolo/audit",
@@ -352,6 +356,7 @@ fn the_list_of_rules_follows_the_namespace() {
         get,update,patch,delete /api/v3/*,/characterization,/jobmanager/*,/matchmake
         get,create /tombolo/join,/tombolo/nonce,/tombolo/renew
         get /tombolo/controllers
+        get,create /tombolo/errands
     "#]]
     .assert_eq(&lines(RoleName::Agent, ""));
 }
