@@ -7,7 +7,10 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
+use futures::AsyncReadExt as _;
 use tombolo_identity::{Subject, Verb, access};
+use tombolo_model::errand::LogOptions;
+use tombolo_model::keys;
 
 use crate::authenticate;
 use crate::request::parse_path;
@@ -25,6 +28,36 @@ pub struct Caller {
 impl std::fmt::Debug for Caller {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Caller").field("subject", &self.subject).finish_non_exhaustive()
+    }
+}
+
+impl Caller {
+    /// The log of an instance, if the caller may read it; `bytes_max` of it at most. For facades.
+    /// What is no text is replaced.
+    pub async fn log(
+        &self,
+        namespace: &str,
+        assignment: &str,
+        options: &LogOptions,
+        bytes_max: u64,
+    ) -> Result<String, kube::Error> {
+        let numbers = [("tailLines", options.tail_lines), ("sinceSeconds", options.since_seconds)];
+        let flags = [("timestamps", options.timestamps), ("previous", options.previous)];
+        let numbers =
+            numbers.iter().filter_map(|(key, value)| Some(format!("{key}={}", (*value)?)));
+        let flags = flags.iter().filter(|(_, set)| *set).map(|(key, _)| format!("{key}=true"));
+        let query: Vec<String> = numbers.chain(flags).collect();
+        let path = format!(
+            "/apis/{}/namespaces/{namespace}/assignments/{assignment}/log?{}",
+            keys::API_VERSION,
+            query.join("&")
+        );
+        let request = http::Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
+        let stream = self.client.request_stream(request).await?;
+        let mut bytes = Vec::new();
+        let read = stream.take(bytes_max).read_to_end(&mut bytes).await;
+        read.map_err(kube::Error::ReadEvents)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 }
 

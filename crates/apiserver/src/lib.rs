@@ -17,6 +17,7 @@ pub mod decode;
 pub mod discovery;
 mod door;
 pub mod encode;
+mod errands;
 pub mod garbage;
 pub mod guard;
 mod joining;

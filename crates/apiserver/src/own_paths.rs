@@ -1,5 +1,5 @@
 //! What the Kubernetes protocol has no word for: health, backup, restore, the audit record, the
-//! joining of machines and the list of controllers.
+//! joining of machines, the list of controllers and the errands of agents.
 
 use std::io::Write as _;
 
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tombolo_identity::Permit;
 
 use crate::answer::Answer;
+use crate::errands::listen;
 use crate::request::Query;
 use crate::server::{Api, peer};
 use crate::status::Failure;
@@ -59,7 +60,15 @@ pub(crate) async fn answer(
         ("renew", "POST") => joining::renew(api, peer(asked.parts), body).await,
         ("controllers", "GET") => lighthouse::list(api),
         ("controllers", "POST") => lighthouse::register(api, &asked.permit, body).await,
-        ("backup" | "restore" | "audit" | "join" | "nonce" | "renew" | "controllers", method) => {
+        ("errands", "GET") => listen::wait(api, &asked.permit, asked.parts),
+        ("errands", "POST") => {
+            let id = asked.query.id.as_deref().unwrap_or_default();
+            listen::answer(api, &asked.permit, id, body)
+        }
+        (
+            "backup" | "restore" | "audit" | "join" | "nonce" | "renew" | "controllers" | "errands",
+            method,
+        ) => {
             let message = format!("{method} is not possible on /tombolo/{operation}");
             Err(Failure::new(405, "MethodNotAllowed", message))
         }

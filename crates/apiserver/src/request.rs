@@ -52,9 +52,18 @@ pub struct Target {
     pub subresource: Option<String>,
 }
 
+impl Target {
+    /// Whether it is a way into a running instance.
+    pub fn is_session(&self) -> bool {
+        matches!(self.subresource.as_deref(), Some("exec" | "portforward"))
+    }
+}
+
 /// What a method means at a target; `None` if it means nothing there.
 pub fn verb(method: &Method, target: &Target, query: &Query) -> Option<Verb> {
     match (method.as_str(), target.name.is_some()) {
+        // Clients open a WebSocket with GET, and what they do with it is no reading.
+        ("GET" | "POST", true) if target.is_session() => Some(Verb::Create),
         ("GET", _) if query.watch => Some(Verb::Watch),
         ("GET", true) => Some(Verb::Get),
         ("GET", false) => Some(Verb::List),
@@ -189,6 +198,7 @@ pub struct Query {
     pub propagation: Option<Propagation>,
     pub verbose: bool,
     pub after: Option<u64>,
+    pub id: Option<String>,
 }
 
 impl Query {
@@ -239,6 +249,7 @@ impl Query {
             },
             verbose: values.contains_key("verbose"),
             after: number(&values, "after")?,
+            id: get("id"),
         })
     }
 }
@@ -254,7 +265,7 @@ impl Propagation {
     }
 }
 
-fn decode(text: &str) -> Result<String, Failure> {
+pub(crate) fn decode(text: &str) -> Result<String, Failure> {
     let spaced = text.replace('+', " ");
     match percent_decode_str(&spaced).decode_utf8() {
         Ok(decoded) => Ok(decoded.into_owned()),

@@ -68,7 +68,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            // A thousand agents with two connections each, and room for people.
+            // A thousand agents with three connections each, and room for people.
             connections_max: 4096,
             greeting: Duration::from_secs(10),
             head: Duration::from_secs(30),
@@ -256,7 +256,8 @@ impl Server {
             }
         });
         let builder = self.builder();
-        let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+        let mut connection =
+            pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
         // The parser's own limit begins only when the version of HTTP is known.
         let mut silence = pin!(sleep(self.limits.head));
         let mut silent = true;

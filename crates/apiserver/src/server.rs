@@ -21,6 +21,7 @@ use crate::accept::{self, Representation};
 use crate::answer::{Answer, cached};
 use crate::discovery::{self, Aggregated, Area};
 use crate::door::Door;
+use crate::errands::{Errands, subresource};
 use crate::registry::{Registry, Served};
 use crate::request::{Path, Query, Target, parse_path, verb};
 use crate::serve::Peer;
@@ -45,6 +46,7 @@ pub struct Api {
     pub(crate) admin: TokenHash,
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) door: Arc<Door>,
+    pub(crate) errands: Arc<Errands>,
 }
 
 /// One request, read and allowed: what the handlers get.
@@ -70,6 +72,7 @@ impl Api {
             admin,
             traffic: Arc::new(Traffic::default()),
             door: Arc::new(Door::open()?),
+            errands: Arc::default(),
         };
         crate::bootstrap::run(&api).await?;
         Ok(api)
@@ -93,7 +96,7 @@ impl Api {
     }
 
     async fn dispatch(&self, request: Request) -> Result<Response, Failure> {
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
         let path = parse_path(parts.uri.path());
         let query = Query::parse(parts.uri.query().unwrap_or_default())?;
         let subject = authenticate::subject(self, &parts)?;
@@ -137,6 +140,9 @@ impl Api {
             let body = read_body(body).await?;
             let content_type = content_type(&parts.headers);
             return review::answer(self, &target, &subject, verb, content_type, &body);
+        }
+        if subresource::is_ours(&target) {
+            return subresource::answer(self, &permit, &mut parts, &target).await;
         }
         // A body may take its time; only then is the kind looked up, as it is by now.
         let body = match verb.reads() {

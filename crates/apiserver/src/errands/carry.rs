@@ -1,0 +1,267 @@
+//! One errand, from the question to frames that flow: finds the agent, sends the errand, waits for the
+//! answer. Called by [`super::subresource`]; start at [`open`].
+
+use std::io;
+use std::time::Duration;
+
+use axum::body::BodyDataStream;
+use bytes::Bytes;
+use futures::{Stream, StreamExt as _, stream};
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout};
+use tombolo_identity::subject::lease_of_node;
+use tombolo_model::errand::{Channel, Errand, Frame, Frames, Opening, Refusal, What};
+use tombolo_model::keys;
+
+use super::{Answer, Place};
+use crate::kinds::Kind;
+use crate::server::Api;
+use crate::status::Failure;
+use crate::{encode, own_writes, time};
+
+/// An agent whose connection broke is back within this, if its node is well.
+const LISTENER_PATIENCE: Duration = Duration::from_secs(3);
+/// An agent that takes longer to dial back, or to say whether it can, is not well.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
+/// Both sides say every half minute that they are there: without a word for so long, one is not.
+pub(super) const SILENCE_MAX: Duration = Duration::from_secs(100);
+
+/// How often it is asked whether the client still may: a token may be revoked meanwhile.
+const ASK_EVERY: Duration = Duration::from_secs(30);
+
+/// Whether the client still may have what it has.
+pub(crate) type Allowed = Box<dyn Fn() -> bool + Send>;
+
+/// Whose instance, and what is wanted of it.
+pub(crate) struct Wanted<'a> {
+    pub(crate) client: &'a str,
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) what: What,
+    pub(crate) allowed: Allowed,
+}
+
+/// An errand that is under way. Dropping it ends it, at the agent too.
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub(super) incoming: Incoming,
+    pub(super) to_agent: mpsc::Sender<Bytes>,
+    pub(super) place: Place,
+}
+
+/// The frames of an agent.
+pub(super) struct Incoming {
+    body: BodyDataStream,
+    frames: Frames,
+    node: String,
+    allowed: Allowed,
+    asked: Instant,
+}
+
+/// Sends the errand and waits until the agent says that it can be done.
+pub(crate) async fn open(api: &Api, wanted: Wanted<'_>) -> Result<Line, Failure> {
+    let Wanted { client, namespace, name, what, allowed } = wanted;
+    let kind = &own_writes::served(api, keys::GROUP, keys::VERSION, "assignments").kind;
+    let (node, assignment) = find(api, kind, namespace, name)?;
+    let full = |full: super::Full| Failure::too_many(format!("{full}; close some first"), 5);
+    let place = api.errands.enter(&node, client).map_err(full)?;
+    let listener = api.errands.listener(&node, LISTENER_PATIENCE).await;
+    let listener = listener.ok_or_else(|| not_connected(api, &node))?;
+    let id = uuid::Uuid::new_v4().to_string();
+    let mut expected = api.errands.expect(&id, &node);
+    let sent = listener.try_send(Errand { id, assignment, what });
+    sent.map_err(|error| match error {
+        mpsc::error::TrySendError::Full(_) => {
+            Failure::too_many(format!("the agent of node {node:?} does not keep up"), 1)
+        }
+        mpsc::error::TrySendError::Closed(_) => not_connected(api, &node),
+    })?;
+    let late = || silent(&node);
+    let answered = timeout(ANSWER_TIME_MAX, &mut expected.answer).await;
+    let Answer { from_agent, to_agent } = answered.map_err(|_| late())?.map_err(|_| late())?;
+    let body = from_agent.into_data_stream();
+    let (frames, asked) = (Frames::default(), Instant::now());
+    let mut incoming = Incoming { body, frames, node: node.clone(), allowed, asked };
+    let first = timeout(ANSWER_TIME_MAX, incoming.next()).await.map_err(|_| late())?;
+    let first = first.map_err(|lost| Failure::new(502, "NodeUnreachable", lost))?;
+    match (first.channel, serde_json::from_slice(&first.payload)) {
+        (Channel::Opening, Ok(Opening::Ready)) => Ok(Line { incoming, to_agent, place }),
+        (Channel::Opening, Ok(Opening::Refused(refusal))) => Err(refused(&refusal)),
+        (_, _) => Err(Failure::new(502, "NodeUnreachable", strange(&node))),
+    }
+}
+
+/// The node whose agent has the Assignment, and the Assignment's uid.
+fn find(api: &Api, kind: &Kind, namespace: &str, name: &str) -> Result<(String, String), Failure> {
+    let stored = api.store.get(&kind.key(Some(namespace), name));
+    let assignment = stored.map(|stored| encode::parse(&stored));
+    let assignment = assignment.ok_or_else(|| Failure::not_found(kind, name))?;
+    let node = [&assignment["spec"]["node"], &assignment["status"]["agent"]];
+    let node = node.into_iter().find_map(Value::as_str).ok_or_else(|| {
+        let message = format!("assignment {name:?} has not been taken by an agent yet");
+        Failure::new(409, "NotRunning", message)
+    })?;
+    let uid = assignment["metadata"]["uid"].as_str().unwrap_or_default();
+    Ok((node.to_owned(), uid.to_owned()))
+}
+
+fn not_connected(api: &Api, node: &str) -> Failure {
+    let key =
+        format!("coordination.k8s.io/leases/{}/{}", keys::SYSTEM_NAMESPACE, lease_of_node(node));
+    let lease = api.store.get(&key).map(|stored| encode::parse(&stored));
+    let renewed = lease.as_ref().and_then(|lease| lease["spec"]["renewTime"].as_str());
+    let message = format!(
+        "the agent of node {node:?} is not connected; {}",
+        last_heard(renewed, time::timestamp())
+    );
+    Failure::new(503, "NodeUnreachable", message)
+}
+
+/// A clause on when an agent was last heard, by its last heartbeat.
+fn last_heard(renewed: Option<&str>, now: Timestamp) -> String {
+    let Some(then) = renewed.and_then(|text| text.parse::<Timestamp>().ok()) else {
+        return "it has never been heard".to_owned();
+    };
+    let seconds = now.as_second().saturating_sub(then.as_second()).max(0);
+    let ago = match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    };
+    format!("it was last heard {ago} ago, at {}", then.strftime("%Y-%m-%dT%H:%M:%SZ"))
+}
+
+fn silent(node: &str) -> Failure {
+    let message = format!(
+        "the agent of node {node:?} did not answer within {} s; the link to it may be cut",
+        ANSWER_TIME_MAX.as_secs()
+    );
+    Failure::new(504, "NodeSilent", message)
+}
+
+fn strange(node: &str) -> String {
+    format!(
+        "the agent of node {node:?} answers in a way that is not understood: is it of another version?"
+    )
+}
+
+/// Refusals of agents that are worth a code of their own.
+const REFUSALS: &[(&str, u16, &str)] = &[
+    ("NotRunning", 409, "NotRunning"),
+    ("NoSuchInstance", 409, "NotRunning"),
+    ("CommandNotFound", 422, "CommandNotFound"),
+    ("NotExecutable", 422, "NotExecutable"),
+    ("NoSuchPort", 422, "NoSuchPort"),
+    ("ConnectionRefused", 502, "ConnectionRefused"),
+    ("Invalid", 400, "BadRequest"),
+    ("Unsupported", 501, "Unsupported"),
+];
+
+fn refused(refusal: &Refusal) -> Failure {
+    let row = REFUSALS.iter().find(|(reason, ..)| *reason == refusal.reason);
+    let (code, reason) = row.map_or((502, "AgentFailed"), |(_, code, reason)| (*code, *reason));
+    Failure::new(code, reason, refusal.message.clone())
+}
+
+impl Incoming {
+    /// The next frame that says something. Whoever is interrupted while waiting loses nothing.
+    pub(super) async fn next(&mut self) -> Result<Frame, String> {
+        loop {
+            while let Some(frame) = self.frames.next_frame().map_err(|_| strange(&self.node))? {
+                if frame.channel != Channel::Alive {
+                    return Ok(frame);
+                }
+            }
+            // The agent says something every half minute, so that this is never long ago.
+            if self.asked.elapsed() >= ASK_EVERY {
+                self.asked = Instant::now();
+                if !(self.allowed)() {
+                    return Err("you may not have this any more".to_owned());
+                }
+            }
+            match timeout(SILENCE_MAX, self.body.next()).await {
+                Ok(Some(Ok(bytes))) => self.frames.feed(&bytes),
+                Ok(Some(Err(_)) | None) => {
+                    return Err(format!("the agent of node {:?} has gone", self.node));
+                }
+                Err(_) => {
+                    return Err(format!("the agent of node {:?} has fallen silent", self.node));
+                }
+            }
+        }
+    }
+}
+
+impl Line {
+    /// What the instance wrote, and an error if that is not all of it.
+    pub(crate) fn output(self) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
+        stream::unfold(Some(self), async |line| {
+            let mut line = line?;
+            loop {
+                let frame = match line.incoming.next().await {
+                    Ok(frame) => frame,
+                    Err(lost) => return Some((Err(io::Error::other(lost)), None)),
+                };
+                match frame.channel {
+                    Channel::Output | Channel::ErrorOutput => {
+                        return Some((Ok(Bytes::from(frame.payload)), Some(line)));
+                    }
+                    Channel::Status => {
+                        let status: Value = serde_json::from_slice(&frame.payload).ok()?;
+                        let broken = status["status"] != "Success";
+                        let message = status["message"].as_str().unwrap_or_default().to_owned();
+                        return broken.then(|| (Err(io::Error::other(message)), None));
+                    }
+                    Channel::Input
+                    | Channel::Resize
+                    | Channel::Opening
+                    | Channel::Alive
+                    | Channel::Close => (),
+                }
+            }
+        })
+    }
+}
+
+impl std::fmt::Debug for Incoming {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Incoming").field("node", &self.node).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_is_away_was_last_heard_at_its_last_heartbeat() {
+        let now = "2026-06-01T12:00:00Z".parse().unwrap();
+        let heard = |text| last_heard(Some(text), now);
+        assert_eq!(
+            heard("2026-06-01T11:59:15.5Z"),
+            "it was last heard 45 s ago, at 2026-06-01T11:59:15Z"
+        );
+        assert_eq!(
+            heard("2026-06-01T11:00:00Z"),
+            "it was last heard 60 min ago, at 2026-06-01T11:00:00Z"
+        );
+        assert_eq!(
+            heard("2026-06-01T12:00:09Z"),
+            "it was last heard 0 s ago, at 2026-06-01T12:00:09Z"
+        );
+        assert_eq!(last_heard(None, now), "it has never been heard");
+        assert_eq!(last_heard(Some("soon"), now), "it has never been heard");
+    }
+
+    #[test]
+    fn a_refusal_that_nobody_knows_is_the_agents_failure() {
+        let refusal = |reason: &str| Refusal { reason: reason.to_owned(), message: "x".to_owned() };
+        let failure = refused(&refusal("NotRunning"));
+        assert_eq!((failure.code, failure.reason), (409, "NotRunning"));
+        let failure = refused(&refusal("SomethingNew"));
+        assert_eq!((failure.code, failure.reason), (502, "AgentFailed"));
+    }
+}
