@@ -1,12 +1,21 @@
 //! The way to the controllers: a `kube::Client` with the pinned authority and the agent's
 //! certificate. A renewal puts a new client in place of the old one; watches that run on the old
 //! one go on until they end by themselves, since the old certificate still holds for a while.
+//!
+//! Beside it goes a [`Wire`], with the same authority and certificate: kube's client sends whole bodies
+//! only, and errands need some that flow.
 
+use std::io;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use http::{HeaderName, HeaderValue};
+use bytes::Bytes;
+use http::header::AUTHORIZATION;
+use http::uri::PathAndQuery;
+use http::{HeaderName, HeaderValue, Request, Response, Uri};
+use http_body_util::BodyExt as _;
+use http_body_util::combinators::UnsyncBoxBody;
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -18,7 +27,8 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use tokio::sync::watch;
 use tombolo_model::keys::INSTANCE_HEADER;
-use tower::Layer as _;
+use tower::util::BoxCloneSyncService;
+use tower::{Layer as _, service_fn};
 
 use crate::Error;
 use crate::credentials::{Credentials, Identity};
@@ -26,15 +36,28 @@ use crate::credentials::{Credentials, Identity};
 /// A controller that does not take the connection within this is not there.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// A body that may flow, in both directions.
+pub type Flow = UnsyncBoxBody<Bytes, io::Error>;
+
+/// Sends a request with the path alone in its address; the body of the answer may begin before that
+/// of the request has ended.
+pub type Wire = BoxCloneSyncService<Request<Flow>, Response<Flow>, io::Error>;
+
 /// Cheap to clone; all clones follow a renewal and a change of address.
 #[derive(Clone)]
 pub struct Connection {
-    clients: watch::Receiver<Client>,
+    ways: watch::Receiver<Ways>,
+}
+
+#[derive(Clone)]
+struct Ways {
+    client: Client,
+    wire: Wire,
 }
 
 /// The side that replaces the client. Held by [`crate::run()`].
 pub(crate) struct Replacer {
-    clients: watch::Sender<Client>,
+    ways: watch::Sender<Ways>,
     instance: String,
     /// Which of the addresses is used.
     turn: usize,
@@ -45,26 +68,30 @@ impl Connection {
         credentials: &Credentials,
         instance: &str,
     ) -> Result<(Connection, Replacer), Error> {
-        let client = authenticated(credentials, instance, 0)?;
-        let (clients, receiver) = watch::channel(client);
-        let replacer = Replacer { clients, instance: instance.to_owned(), turn: 0 };
-        Ok((Connection { clients: receiver }, replacer))
+        let (ways, receiver) = watch::channel(authenticated(credentials, instance, 0)?);
+        let replacer = Replacer { ways, instance: instance.to_owned(), turn: 0 };
+        Ok((Connection { ways: receiver }, replacer))
     }
 
-    /// A client that stays: one that goes straight to a server in the same process.
-    pub fn fixed(client: Client) -> Connection {
-        Connection { clients: watch::channel(client).1 }
+    /// One that stays: it goes straight to a server in the same process.
+    pub fn fixed(client: Client, wire: Wire) -> Connection {
+        Connection { ways: watch::channel(Ways { client, wire }).1 }
     }
 
     /// The client of now. Ask again for every request or watch, and do not keep it.
     pub fn client(&self) -> Client {
-        self.clients.borrow().clone()
+        self.ways.borrow().client.clone()
+    }
+
+    /// As [`Connection::client`], for bodies that flow.
+    pub fn wire(&self) -> Wire {
+        self.ways.borrow().wire.clone()
     }
 
     /// Comes when there is a new client: time to begin long watches anew, when it suits.
     pub async fn replaced(&mut self) {
         // Without the other side the agent is ending, and nothing is replaced any more.
-        if self.clients.changed().await.is_err() {
+        if self.ways.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
     }
@@ -73,8 +100,7 @@ impl Connection {
 impl Replacer {
     /// After a renewal.
     pub(crate) fn replace(&self, credentials: &Credentials) -> Result<(), Error> {
-        let client = authenticated(credentials, &self.instance, self.turn)?;
-        self.clients.send_replace(client);
+        self.ways.send_replace(authenticated(credentials, &self.instance, self.turn)?);
         Ok(())
     }
 
@@ -106,11 +132,14 @@ pub(crate) fn anonymous(address: &str, authority_pem: &str) -> Result<Client, Er
 /// A client of a person or program with a token.
 pub(crate) fn with_token(address: &str, authority_pem: &str, token: &str) -> Result<Client, Error> {
     let mut config = config(address, authority_pem)?;
-    config.auth_info.token = Some(token.to_owned().into());
+    let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
+        .map_err(|error| Error::Answer { problem: format!("the token: {error}") })?;
+    value.set_sensitive(true);
+    config.headers.push((AUTHORIZATION, value));
     client(config)
 }
 
-fn authenticated(credentials: &Credentials, instance: &str, turn: usize) -> Result<Client, Error> {
+fn authenticated(credentials: &Credentials, instance: &str, turn: usize) -> Result<Ways, Error> {
     let Identity { addresses, authority, certificate, .. } = &credentials.identity;
     let address = &addresses[turn % addresses.len()];
     let mut config = config(address, authority)?;
@@ -122,7 +151,39 @@ fn authenticated(credentials: &Credentials, instance: &str, turn: usize) -> Resu
     let value = HeaderValue::from_str(instance)
         .map_err(|error| Error::Answer { problem: error.to_string() })?;
     config.headers.push((HeaderName::from_static(INSTANCE_HEADER), value));
-    client(config)
+    let wire = wire(&config)?;
+    Ok(Ways { client: client(config)?, wire })
+}
+
+/// Every request dials anew: what flows for hours has its connection for itself, and none is sent on
+/// one that the server has just closed.
+fn wire(config: &Config) -> Result<Wire, Error> {
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    connector.set_nodelay(true);
+    connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    let connector = config
+        .rustls_https_connector_with_connector(connector)
+        .map_err(|error| Error::Unreachable { source: Box::new(error) })?;
+    let client: legacy::Client<_, Flow> =
+        legacy::Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector);
+    let (base, headers) = (config.cluster_url.clone(), config.headers.clone());
+    Ok(Wire::new(service_fn(move |mut request: Request<Flow>| {
+        let client = client.clone();
+        let address = address(&base, request.uri().path_and_query());
+        request.headers_mut().extend(headers.iter().cloned());
+        async move {
+            *request.uri_mut() = address?;
+            let response = client.request(request).await.map_err(io::Error::other)?;
+            Ok(response.map(|body| body.map_err(io::Error::other).boxed_unsync()))
+        }
+    })))
+}
+
+fn address(base: &Uri, path: Option<&PathAndQuery>) -> io::Result<Uri> {
+    let mut parts = base.clone().into_parts();
+    parts.path_and_query = path.cloned();
+    Uri::from_parts(parts).map_err(io::Error::other)
 }
 
 fn config(address: &str, authority_pem: &str) -> Result<Config, Error> {

@@ -4,7 +4,8 @@
 //! `tombolo agent` calls [`run()`], `tombolo up` [`run_beside`]. The one half keeps the way to the
 //! server: start at [`join`], then [`renewal`], which decides when a certificate is renewed, and
 //! [`connection`]. The other half works: start at [`converge`], which is fed by `feed` and
-//! [`cache`]; what is decided there is in `tombolo_plan::instances`.
+//! [`cache`]; what is decided there is in `tombolo_plan::instances`. What somebody wants from a
+//! running instance now is in `errands`.
 
 pub mod cache;
 pub mod clock;
@@ -13,6 +14,7 @@ pub mod converge;
 pub mod credentials;
 pub mod desired;
 pub mod engines;
+mod errands;
 mod error;
 mod feed;
 mod health;

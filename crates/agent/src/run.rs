@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tombolo_plan::Monotonic;
 
 use crate::clock::Clock;
-use crate::connection::{Connection, Replacer};
+use crate::connection::{Connection, Replacer, Wire};
 use crate::converge::Drivers;
 use crate::credentials::{Credentials, Folder, Identity};
 use crate::desired::Place;
@@ -146,6 +146,7 @@ pub struct Beside {
 pub async fn run_beside(
     beside: Beside,
     client: kube::Client,
+    wire: Wire,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
     let folder = Arc::new(Folder::open(&beside.folder)?);
@@ -159,7 +160,7 @@ pub async fn run_beside(
         machine,
         drivers: engines::open(folder.path())?,
         folder,
-        connection: Connection::fixed(client.clone()),
+        connection: Connection::fixed(client.clone(), wire),
         clock: Clock::start(),
         heard,
         offer: Offer::default(),

@@ -21,7 +21,7 @@ use crate::held::News;
 use crate::node::Disk;
 use crate::offer::Offer;
 use crate::tell::{self, Failed, Write};
-use crate::{Error, feed, load, node, peer_files};
+use crate::{Error, errands, feed, load, node, peer_files};
 
 /// Something may have been missed: nobody waits longer for a look.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
@@ -81,6 +81,7 @@ pub(crate) async fn run(workplace: Workplace) {
     let mut helpers = JoinSet::new();
     helpers.spawn(feed::assignments(connection.clone(), place.site.clone(), sender.clone()));
     helpers.spawn(feed::entries(connection.clone(), wanted, sender));
+    helpers.spawn(errands::run(connection.clone(), drivers.clone()));
     let folder = Arc::clone(&workplace.folder);
     let disk = folder.path().display().to_string();
     helpers.spawn(load::keep(connection.clone(), place.node.clone(), disk));

@@ -1,13 +1,16 @@
 //! The agent that `tombolo up` has for its own machine: in the same process, without a door to go
 //! through. What it does is in `tombolo_agent`.
 
+use std::io;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use http_body_util::BodyExt as _;
 use kube::Client;
 use kube::api::{Api, PostParams};
 use serde_json::json;
 use tokio::sync::watch;
+use tombolo_agent::connection::{Flow, Wire};
 use tombolo_agent::engines::DockerAt;
 use tombolo_agent::{Beside, machine};
 use tombolo_apiserver::Api as Server;
@@ -46,9 +49,22 @@ async fn try_run(
 ) -> anyhow::Result<()> {
     let node = name();
     prepare(server.client(Subject::system("up")), &site, &node).await?;
-    let client = server.client(Subject::agent(&site, &node)?);
+    let subject = Subject::agent(&site, &node)?;
+    let (client, wire) = (server.client(subject.clone()), wire(server.clone(), subject));
     let beside = Beside { folder: data.join("agent"), site, node, docker };
-    Ok(tombolo_agent::run_beside(beside, client, up::stopped(stop)).await?)
+    Ok(tombolo_agent::run_beside(beside, client, wire, up::stopped(stop)).await?)
+}
+
+/// Requests with bodies that flow, straight to the server.
+fn wire(server: Server, subject: Subject) -> Wire {
+    Wire::new(tower::service_fn(move |request: http::Request<Flow>| {
+        let (server, subject) = (server.clone(), subject.clone());
+        async move {
+            let request = request.map(axum::body::Body::new);
+            let response = server.answer_as(subject, request).await;
+            Ok(response.map(|body| body.map_err(io::Error::other).boxed_unsync()))
+        }
+    }))
 }
 
 /// A Site and a Node, as the joining makes them; those that are there stay as they are.
