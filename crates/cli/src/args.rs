@@ -3,6 +3,7 @@
 //! Help texts are written here and nowhere else; a test keeps a snapshot of every one.
 
 mod placing;
+mod sessions;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -22,6 +23,7 @@ use crate::{
 pub(crate) use placing::{
     InstanceArgs, MatchArgs, PlanArgs, SearchArgs, SimCommand, WhatIfArgs, WhyArgs,
 };
+pub(crate) use sessions::{ExecArgs, LogsArgs, PortForwardArgs};
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -101,6 +103,9 @@ pub(crate) enum ShellCommand {
     Describe(DescribeArgs),
     Delete(DeleteArgs),
     Wait(WaitArgs),
+    Logs(LogsArgs),
+    Exec(ExecArgs),
+    PortForward(PortForwardArgs),
     Events(EventsArgs),
     Explain(ExplainArgs),
     Schema(SchemaArgs),

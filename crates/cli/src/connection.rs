@@ -153,6 +153,14 @@ impl Connection {
         self.in_time(self.client.request::<Value>(request)).await
     }
 
+    /// The answer as it is, whatever it says; for what is to become a WebSocket.
+    pub(crate) async fn send_raw(
+        &self,
+        request: Request<kube::client::Body>,
+    ) -> Result<http::Response<kube::client::Body>, Failure> {
+        self.in_time(self.client.send(request)).await
+    }
+
     /// The answer as it is, line by line or in whole; for what is not an object.
     pub(crate) async fn text(&self, path: &str) -> Result<String, Failure> {
         let request = request(Method::GET, path, &[], Vec::new())?;

@@ -19,6 +19,8 @@ pub(crate) enum Exit {
     Unreachable,
     Timeout,
     NotPlaced,
+    /// As a command that ran elsewhere ended.
+    Command(u8),
 }
 
 impl Exit {
@@ -46,6 +48,7 @@ impl Exit {
             Exit::Unreachable => 6,
             Exit::Timeout => 7,
             Exit::NotPlaced => 8,
+            Exit::Command(code) => code,
         }
     }
 }
@@ -153,6 +156,23 @@ const RULES: &[Rule] = &[
         code: 410,
         exit: Exit::Failed,
         hint: Some("the server has compacted that revision away: start again from a fresh list"),
+    },
+    // As a shell says it.
+    Rule { reason: "CommandNotFound", code: 0, exit: Exit::Command(127), hint: None },
+    Rule { reason: "NotExecutable", code: 0, exit: Exit::Command(126), hint: None },
+    Rule {
+        reason: "NotRunning",
+        code: 0,
+        exit: Exit::Unreachable,
+        hint: Some(
+            "wait until it runs: `tombolo get assignments` and `tombolo events` say how far it is",
+        ),
+    },
+    Rule {
+        reason: "NodeUnreachable",
+        code: 0,
+        exit: Exit::Unreachable,
+        hint: Some("what runs there goes on; `tombolo node ls` shows which nodes are there"),
     },
     Rule { reason: "Invalid", code: 422, exit: Exit::Failed, hint: None },
     Rule {

@@ -143,7 +143,8 @@ fn what_next(broken: &Failure, attempts: u32) -> Next {
         | Exit::NotFound
         | Exit::Conflict
         | Exit::Denied
-        | Exit::NotPlaced => false,
+        | Exit::NotPlaced
+        | Exit::Command(_) => false,
     };
     match transient && attempts < ATTEMPTS_MAX {
         true => Next::Again(FIRST_PAUSE * 2_u32.saturating_pow(attempts)),

@@ -18,6 +18,8 @@ mod programs;
 mod schemas;
 mod shell;
 mod target;
+mod terminal;
+mod websocket;
 
 use std::process::ExitCode;
 

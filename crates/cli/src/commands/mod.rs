@@ -10,12 +10,17 @@ mod delete;
 mod describe;
 mod diff;
 mod events;
+mod exec;
 mod explain;
 mod fleet;
 mod get;
+mod instances;
+mod logs;
+mod logs_follow;
 mod matching;
 mod placements;
 mod plan;
+mod port_forward;
 mod schema;
 mod selection;
 mod sim;
@@ -52,6 +57,9 @@ pub(crate) async fn run(shell: &mut Shell, command: ShellCommand) -> Result<Exit
         ShellCommand::Describe(args) => describe::run(shell, &args).await,
         ShellCommand::Delete(args) => delete::run(shell, &args).await,
         ShellCommand::Wait(args) => wait::run(shell, &args).await,
+        ShellCommand::Logs(args) => logs::run(shell, &args).await,
+        ShellCommand::Exec(args) => exec::run(shell, &args).await,
+        ShellCommand::PortForward(args) => port_forward::run(shell, &args).await,
         ShellCommand::Events(args) => events::run(shell, &args).await,
         ShellCommand::Explain(args) => explain::run(shell, &args).await,
         ShellCommand::Schema(args) => schema::print_schema(shell, &args),
