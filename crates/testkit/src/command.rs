@@ -3,6 +3,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
@@ -66,6 +67,17 @@ impl Running {
         }
     }
 
+    /// Ends it as Ctrl-C would.
+    pub fn interrupt(&self) {
+        let pid = self.child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        kill_process(pid.expect("it is running"), Signal::INT).expect("a child can be signalled");
+    }
+
+    /// Ends it at once.
+    pub async fn kill(&mut self) {
+        self.child.kill().await.expect("a child can be killed");
+    }
+
     /// Waits for its end.
     pub async fn end(mut self) -> Option<i32> {
         let status = timeout(COMMAND_DURATION_MAX, self.child.wait()).await;
@@ -79,12 +91,13 @@ pub(crate) async fn run(mut command: Command, input: &str) -> Ran {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot start {line}: {error}"));
     let mut stdin = child.stdin.take().expect("stdin is piped");
-    let work = async {
+    let writes = async {
         // A command that does not read its input closes it, and that is no failure.
         drop(stdin.write_all(input.as_bytes()).await);
         drop(stdin);
-        child.wait_with_output().await
     };
+    // At the same time: a command may write before it has read everything.
+    let work = async { tokio::join!(writes, child.wait_with_output()).1 };
     let output = match timeout(COMMAND_DURATION_MAX, work).await {
         Ok(output) => output.expect("a child can be waited for"),
         Err(_) => panic!("{line} did not end"),

@@ -167,6 +167,11 @@ impl Tombolo {
         command::run(self.command(binary::path(), arguments), input).await
     }
 
+    /// For commands that go on, such as `logs -f`.
+    pub fn shell_running(&self, arguments: &[&str]) -> Running {
+        command::start(self.command(binary::path(), arguments))
+    }
+
     /// Any other program, such as a Python with a script.
     pub async fn run(&self, program: &Path, arguments: &[&str]) -> Ran {
         command::run(self.command(program, arguments), "").await

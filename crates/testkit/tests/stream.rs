@@ -1,0 +1,409 @@
+//! Logs, commands and ports of what runs on other machines, through agents that have no open port: the
+//! real server, real agents, real processes and our own shell.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::print_stdout, reason = "what the agent said explains a failure")]
+
+use std::fs::File;
+use std::process::{Child, Command, Stdio};
+
+use kube::api::{Api, PostParams};
+use kube::config::AuthInfo;
+use kube::{Client, Config};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tombolo_model::Assignment;
+
+use tombolo_testkit::{Running, Tombolo, binary, eventually};
+
+const SITE: &str = "north";
+const NODE: &str = "crane";
+const LOG: &str = "/apis/tombolo.dev/v1alpha1/namespaces/default/assignments";
+const USAGE: i32 = 2;
+const NOT_FOUND: i32 = 3;
+const UNREACHABLE: i32 = 6;
+
+/// A server, and an agent that has joined it.
+struct Rig {
+    tombolo: Tombolo,
+    agent: Option<Child>,
+}
+
+impl Rig {
+    async fn start() -> Rig {
+        let tombolo = Tombolo::start().await;
+        let file = tombolo.data().parent().unwrap().join("north.join").display().to_string();
+        tombolo.shell(&["token", "create", "--site", SITE, "-o", &file]).await.ok();
+        let mut rig = Rig { tombolo, agent: None };
+        rig.start_agent(&["--join-file", &file, "--name", NODE]);
+        rig
+    }
+
+    fn start_agent(&mut self, more: &[&str]) {
+        let root = self.tombolo.data().parent().unwrap().to_owned();
+        let log = File::options().create(true).append(true).open(root.join("agent.log")).unwrap();
+        let agent = Command::new(binary::path())
+            .args(["-v", "agent", "--data"])
+            .arg(root.join("agent"))
+            .args(more)
+            .env("HOME", &root)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        self.agent = Some(agent);
+    }
+
+    fn kill9_agent(&mut self) {
+        let mut agent = self.agent.take().unwrap();
+        agent.kill().unwrap();
+        agent.wait().unwrap();
+    }
+
+    async fn api(&self) -> Api<Assignment> {
+        Api::namespaced(self.tombolo.client().await, "default")
+    }
+
+    /// Instance `replica` of a component of App `shop`, named `COMPONENT-REPLICA`.
+    async fn assign(&self, component: &str, replica: u32, process: Value) {
+        let assignment = json!({
+            "apiVersion": "tombolo.dev/v1alpha1", "kind": "Assignment",
+            "metadata": {"name": format!("{component}-{replica}")},
+            "spec": {"app": "shop", "component": component, "replica": replica, "site": SITE,
+                "node": NODE, "engine": "host", "run": {"process": process}},
+        });
+        let assignment: Assignment = serde_json::from_value(assignment).unwrap();
+        self.api().await.create(&PostParams::default(), &assignment).await.unwrap();
+    }
+
+    async fn until(&self, what: &str, name: &str, is: impl Fn(&Value) -> bool) -> Value {
+        let api = self.api().await;
+        eventually(&format!("{name}: {what}"), async || {
+            let found = serde_json::to_value(api.get(name).await.ok()?).unwrap();
+            is(&found).then_some(found)
+        })
+        .await
+    }
+
+    /// Its process, once it is up.
+    async fn until_up(&self, name: &str) -> i32 {
+        let up = |found: &Value| {
+            let conditions = found["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            conditions.iter().any(|one| one["type"] == "Available" && one["status"] == "True")
+        };
+        let found = self.until("it is up", name, up).await;
+        found["status"]["instance"].as_str().unwrap().parse().unwrap()
+    }
+
+    /// The log, once it has so many lines.
+    async fn until_lines(&self, what: &str, count: usize) -> String {
+        eventually(&format!("{what} has written {count} lines"), async || {
+            let ran = self.tombolo.shell(&["logs", what]).await;
+            (ran.code == Some(0) && ran.stdout.lines().count() >= count).then_some(ran.stdout)
+        })
+        .await
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        if let Some(mut agent) = self.agent.take() {
+            drop(agent.kill());
+            drop(agent.wait());
+        }
+        let root = self.tombolo.data().parent().unwrap().to_owned();
+        if std::thread::panicking() {
+            let log = std::fs::read_to_string(root.join("agent.log")).unwrap_or_default();
+            println!("--- the agent's log\n{log}\n---");
+        }
+        // What runs outlives the agent; after a test it must go all the same.
+        let mark = format!("TOMBOLO_INSTANCE={}", root.join("agent").display());
+        for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let name = process.file_name();
+            let Some(number) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
+            let environment = std::fs::read(process.path().join("environ")).unwrap_or_default();
+            if String::from_utf8_lossy(&environment).contains(&mark)
+                && let Some(pid) = Pid::from_raw(number)
+            {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+    }
+}
+
+fn script(text: &str) -> Value {
+    json!({"command": ["sh", "-c", text]})
+}
+
+fn kill9(pid: i32) {
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+}
+
+fn runs(pid: i32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|status| !status.contains(") Z "))
+}
+
+#[tokio::test]
+async fn logs_of_an_instance_are_read_whole_or_in_part_and_merged() {
+    let rig = Rig::start().await;
+    let lines = "for word in one two three; do echo $word; sleep 0.02; done; exec sleep 3600";
+    rig.assign("web", 0, script(lines)).await;
+    assert_eq!(rig.until_lines("shop/web", 3).await, "one\ntwo\nthree\n");
+    let shell = async |arguments: &[&str]| rig.tombolo.shell(arguments).await;
+    assert_eq!(shell(&["logs", "shop", "--tail", "1"]).await.ok(), "three\n");
+    assert_eq!(shell(&["logs", "shop/web/0", "--since", "1h"]).await.ok(), "one\ntwo\nthree\n");
+
+    // Plain HTTP, for whoever has only curl; a time that was shown can be gone on from.
+    let client = rig.tombolo.client().await;
+    let read = async |query: &str| {
+        let request = http::Request::get(format!("{LOG}/web-0/log?{query}")).body(Vec::new());
+        client.request_text(request.unwrap()).await.unwrap()
+    };
+    let stamped = read("timestamps=true&tailLines=2").await;
+    let (two, rest) = stamped.split_once(" two\n").unwrap();
+    assert!(rest.ends_with(" three\n"), "{stamped}");
+    assert_eq!(read(&format!("sinceTime={two}")).await, "two\nthree\n");
+    assert_eq!(read("sinceTime=2100-01-01T00:00:00Z").await, "");
+
+    rig.assign("store", 0, script("echo stored; exec sleep 3600")).await;
+    rig.assign("web", 1, script("echo again; exec sleep 3600")).await;
+    let merged = rig.until_lines("shop", 5).await;
+    let expected = "web-0   | one\nweb-0   | two\nweb-0   | three\n";
+    assert!(merged.starts_with(expected), "{merged}");
+    assert!(merged.contains("store-0 | stored\n") && merged.contains("web-1   | again\n"));
+    assert_eq!(shell(&["logs", "shop/web/1"]).await.ok(), "again\n");
+
+    let missing = shell(&["logs", "shop/wab"]).await;
+    assert_eq!(missing.code, Some(NOT_FOUND));
+    assert!(missing.stderr.contains("no component \"wab\""), "{}", missing.stderr);
+    assert!(missing.stderr.contains("it has store, web"), "{}", missing.stderr);
+    assert_eq!(shell(&["logs", "shop/web/7"]).await.code, Some(NOT_FOUND));
+    assert_eq!(shell(&["logs", "nothing"]).await.code, Some(NOT_FOUND));
+    assert_eq!(shell(&["logs", "shop/web/x"]).await.code, Some(USAGE));
+}
+
+#[tokio::test]
+async fn following_survives_the_end_of_the_instance_of_the_agent_and_of_the_server() {
+    let mut rig = Rig::start().await;
+    rig.assign("web", 0, script("echo run $$$$; exec sleep 3600")).await;
+    let first = rig.until_up("web-0").await;
+    let mut following = rig.tombolo.shell_running(&["logs", "-f", "shop/web"]);
+    following.line_with(&format!("run {first}")).await;
+    kill9(first);
+    let next = async |rig: &Rig, before: i32, following: &mut Running| {
+        let line = following.line_with("run ").await;
+        let pid: i32 = line.strip_prefix("run ").unwrap().parse().unwrap();
+        assert_ne!(pid, before, "no line comes twice");
+        rig.until("it is told", "web-0", |found| found["status"]["instance"] == pid.to_string())
+            .await;
+        pid
+    };
+    let second = next(&rig, first, &mut following).await;
+    let before = rig.tombolo.shell(&["logs", "shop/web", "--previous"]).await.ok();
+    assert_eq!(before, format!("run {first}\n"));
+
+    rig.kill9_agent();
+    let gone = rig.tombolo.shell(&["logs", "shop/web"]).await;
+    assert_eq!(gone.code, Some(UNREACHABLE), "{gone:?}");
+    assert!(gone.stderr.contains("the agent of node \"crane\" is not connected"), "{gone:?}");
+    assert!(gone.stderr.contains("it was last heard"), "{gone:?}");
+    rig.start_agent(&[]);
+    kill9(second);
+    let third = next(&rig, second, &mut following).await;
+
+    rig.tombolo.kill9();
+    rig.tombolo.restart().await;
+    kill9(third);
+    next(&rig, third, &mut following).await;
+}
+
+#[tokio::test]
+async fn what_does_not_run_shows_how_its_last_run_ended() {
+    let rig = Rig::start().await;
+    rig.assign("nothing", 0, json!({"command": ["no-such-program"]})).await;
+    rig.until("it is told", "nothing-0", |found| {
+        found["status"]["conditions"].to_string().contains("CommandNotFound")
+    })
+    .await;
+    let ran = rig.tombolo.shell(&["logs", "shop/nothing"]).await;
+    assert!(ran.stderr.contains("no-such-program"), "{ran:?}");
+    let ran = rig.tombolo.shell(&["exec", "shop/nothing", "--", "true"]).await;
+    assert_ne!(ran.code, Some(0), "{ran:?}");
+
+    rig.assign("crasher", 0, script("echo the disk is on fire; exit 3")).await;
+    rig.until("it crashes", "crasher-0", |found| found["status"]["lastExit"]["code"] == 3).await;
+    let log = rig.until_lines("shop/crasher", 1).await;
+    assert!(log.starts_with("the disk is on fire\n"), "{log}");
+}
+
+#[tokio::test]
+async fn a_command_runs_inside_and_ends_as_it_ends_there() {
+    let rig = Rig::start().await;
+    rig.assign("web", 0, json!({"command": ["sleep", "3600"]})).await;
+    rig.until_up("web-0").await;
+    let exec = async |words: &[&str], input: &str| {
+        let arguments = [&["exec", "-i", "shop/web", "--"], words].concat();
+        rig.tombolo.shell_with(&arguments, input).await
+    };
+    let ran = exec(&["sh", "-c", "echo out; echo err >&2; exit 3"], "").await;
+    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(3), "out\n", "err\n"));
+    assert_eq!(exec(&["printenv", "TOMBOLO_COMPONENT"], "").await.ok(), "web\n");
+    let long = "0123456789abcdef\n".repeat(100_000);
+    assert_eq!(exec(&["cat"], &long).await.ok(), long, "it is read while it is written");
+    assert_eq!(exec(&["sh", "-c", "kill -9 $$"], "").await.code, Some(128 + 9));
+    let missing = exec(&["no-such-command"], "").await;
+    assert_eq!(missing.code, Some(127), "{missing:?}");
+    assert!(missing.stderr.contains("no-such-command"), "{missing:?}");
+    let silent = rig.tombolo.shell_with(&["exec", "shop/web", "--", "cat"], "unheard").await;
+    assert_eq!(silent.ok(), "", "without -i there is no input");
+
+    let mut running = rig.tombolo.shell_running(&[
+        "exec",
+        "shop/web",
+        "--",
+        "sh",
+        "-c",
+        "echo at $$; sleep 3601",
+    ]);
+    let line = running.line_with("at ").await;
+    let inside: i32 = line.strip_prefix("at ").unwrap().parse().unwrap();
+    assert!(runs(inside));
+    running.kill().await;
+    eventually("the command ends with whoever ran it", async || (!runs(inside)).then_some(()))
+        .await;
+
+    let audit = rig.tombolo.shell(&["audit"]).await.ok();
+    let row = audit.lines().find(|line| line.contains("no-such-command")).unwrap();
+    let row: Value = serde_json::from_str(row).unwrap();
+    assert_eq!((&row["verb"], &row["role"]), (&json!("exec"), &json!("admin")));
+    assert!(rig.tombolo.shell(&["events"]).await.ok().contains("runs a command in it: cat"));
+
+    rig.assign("web", 1, json!({"command": ["sleep", "3600"]})).await;
+    rig.until_up("web-1").await;
+    let several = exec(&["true"], "").await;
+    assert_eq!(several.code, Some(USAGE));
+    assert!(several.stderr.contains("shop/web has 2 instances"), "{several:?}");
+    assert!(several.stderr.contains("tombolo exec shop/web/0"), "{several:?}");
+    let chosen = ["exec", "shop/web/1", "--", "printenv", "TOMBOLO_REPLICA"];
+    assert_eq!(rig.tombolo.shell(&chosen).await.ok(), "1\n");
+}
+
+/// One request, as plain as it gets.
+async fn http_get(address: &str, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(address).await.ok()?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.ok()?;
+    (!answer.is_empty()).then_some(answer)
+}
+
+#[tokio::test]
+async fn a_port_of_an_instance_is_reached_here_also_after_a_restart() {
+    let rig = Rig::start().await;
+    // Another server of ours is a web server like any other.
+    let data = rig.tombolo.data().parent().unwrap().join("inner").display().to_string();
+    let program = binary::path().display().to_string();
+    let command = [&program, "up", "--no-agent", "--listen", "127.0.0.1:$(PORT)", "--data", &data];
+    rig.assign("web", 0, json!({"command": command, "ports": [8080]})).await;
+    let first = rig.until_up("web-0").await;
+    let mut forwarding = rig.tombolo.shell_running(&["port-forward", "shop/web", ":8080", ":81"]);
+    let line = forwarding.line_with("port 8080").await;
+    let address = line.split_once(" -> shop/web/0").unwrap().0.to_owned();
+    assert!(address.starts_with("127.0.0.1:"), "{line}");
+    let other = forwarding.line_with("port 81").await;
+    let other = other.split_once(" -> ").unwrap().0.to_owned();
+
+    let answers = async || {
+        let answer = http_get(&address, "/livez").await?;
+        answer.starts_with("HTTP/1.1 200").then_some(answer)
+    };
+    let answer = eventually("it answers", answers).await;
+    assert!(answer.ends_with("ok"), "{answer}");
+    let many = (0..20).map(|_| http_get(&address, "/version"));
+    let many = futures::future::join_all(many).await;
+    assert!(many.iter().flatten().filter(|answer| answer.contains("gitVersion")).count() == 20);
+    assert_eq!(http_get(&other, "/livez").await, None, "it has no such port");
+
+    kill9(first);
+    rig.until("it was restarted", "web-0", |found| found["status"]["restarts"] == 1).await;
+    eventually("it answers again", answers).await;
+    forwarding.interrupt();
+    assert_eq!(forwarding.end().await, Some(0), "Ctrl-C is a good end");
+    assert!(TcpStream::connect(&address).await.is_err(), "nobody listens any more");
+}
+
+#[tokio::test]
+async fn a_viewer_reads_logs_and_goes_nowhere_else() {
+    let rig = Rig::start().await;
+    rig.assign("web", 0, script("echo hello; exec sleep 3600")).await;
+    rig.until_lines("shop/web", 1).await;
+    let token = rig.tombolo.shell(&["token", "create", "--role", "guest", "viewer"]).await.ok();
+    let mut config = Config::new(format!("http://{}", rig.tombolo.address()).parse().unwrap());
+    let token = token.split_whitespace().last().unwrap().to_owned();
+    config.auth_info = AuthInfo { token: Some(token.into()), ..AuthInfo::default() };
+    let viewer = Client::try_from(config).unwrap();
+    let get = async |path: &str| {
+        let request = http::Request::get(format!("{LOG}/web-0/{path}")).body(Vec::new()).unwrap();
+        viewer.request_text(request).await
+    };
+    assert_eq!(get("log").await.unwrap(), "hello\n");
+    for path in ["exec?command=id", "portforward?port=80"] {
+        match get(path).await {
+            Err(kube::Error::Api(status)) => assert_eq!(status.code, 403, "{path}"),
+            other => panic!("{path}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_agent_in_the_server_itself_runs_errands_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let log = File::create(folder.path().join("log")).unwrap();
+    let mut server = Command::new(binary::path())
+        .args(["up", "--listen", "127.0.0.1:0", "--site", "here", "--data"])
+        .arg(&data)
+        .env("HOME", folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    let app = json!({
+        "apiVersion": "tombolo.dev/v1alpha1", "kind": "App", "metadata": {"name": "shop"},
+        "spec": {"components": [{"name": "web",
+            "run": [{"process": {"command": ["sh", "-c", "echo hello; exec sleep 3600"]}}]}]},
+    });
+    let file = folder.path().join("app.json");
+    std::fs::write(&file, app.to_string()).unwrap();
+    let kubeconfig = data.join("kubeconfig");
+    let shell = async |arguments: &[&str]| {
+        tokio::process::Command::new(binary::path())
+            .args(arguments)
+            .env("TOMBOLO_KUBECONFIG", &kubeconfig)
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::null())
+            .output()
+            .await
+            .unwrap()
+    };
+    eventually("the app is taken", async || {
+        shell(&["apply", "-f", file.to_str().unwrap()]).await.status.success().then_some(())
+    })
+    .await;
+    eventually("its log is read", async || {
+        let ran = shell(&["logs", "shop/web"]).await;
+        (ran.status.success() && ran.stdout == b"hello\n").then_some(())
+    })
+    .await;
+    let ran = shell(&["exec", "shop/web", "--", "sh", "-c", "echo inside; exit 4"]).await;
+    assert_eq!((ran.status.code(), ran.stdout.as_slice()), (Some(4), &b"inside\n"[..]), "{ran:?}");
+    shell(&["delete", "app", "shop", "--yes", "--wait"]).await;
+    server.kill().unwrap();
+    server.wait().unwrap();
+}
