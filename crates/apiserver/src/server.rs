@@ -321,7 +321,8 @@ async fn handle(State(api): State<Api>, request: Request) -> Response {
     match api.dispatch(request).await {
         Ok(response) => response,
         Err(failure) => {
-            if failure.code >= 500 {
+            // 502 speaks of an agent, and whoever asked has been told.
+            if failure.code >= 500 && failure.code != 502 {
                 tracing::error!(code = failure.code, message = failure.message, "request failed");
             }
             failure.into_response()

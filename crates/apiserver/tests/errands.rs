@@ -248,7 +248,7 @@ async fn whoever_asks_in_vain_is_told_why() {
     let log = format!("{MINE}/log");
     let refused = server.refusal(guest(), Method::GET, &log).await;
     let sentence = "the agent of node \"n1\" is not connected; it has never been heard";
-    assert_eq!(refused, (503, sentence.to_owned()));
+    assert_eq!(refused, (502, sentence.to_owned()));
     let nobodys = log.replace("/mine/", "/nobodys/");
     let (code, message) = server.refusal(guest(), Method::GET, &nobodys).await;
     assert_eq!(code, 409, "{message}");
@@ -257,7 +257,7 @@ async fn whoever_asks_in_vain_is_told_why() {
 
     let mut listening = server.listens("n1").await;
     let (code, message) = server.refusal(guest(), Method::GET, &log).await;
-    assert_eq!(code, 504, "{message}");
+    assert_eq!(code, 502, "{message}");
     assert!(message.contains("did not answer within 10 s"), "{message}");
     let late = listening.errand().await;
     assert_eq!(server.answers("n1", &late.id).await.err(), Some(404), "nobody waits any more");

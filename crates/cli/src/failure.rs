@@ -174,6 +174,12 @@ const RULES: &[Rule] = &[
         exit: Exit::Unreachable,
         hint: Some("what runs there goes on; `tombolo node ls` shows which nodes are there"),
     },
+    Rule {
+        reason: "NodeSilent",
+        code: 0,
+        exit: Exit::Timeout,
+        hint: Some("what runs there goes on; `tombolo node ls` shows which nodes are there"),
+    },
     Rule { reason: "Invalid", code: 422, exit: Exit::Failed, hint: None },
     Rule {
         reason: "TooManyRequests",

@@ -28,6 +28,10 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
 /// Both sides say every half minute that they are there: without a word for so long, one is not.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(100);
 
+/// Bad gateway: we are well, and whom we asked is not. Neither 503 nor 504, because clients of
+/// Kubernetes try those again by themselves, and their user would wait half a minute for a sentence
+/// that is there at once.
+const UNREACHED: u16 = 502;
 /// How often it is asked whether the client still may: a token may be revoked meanwhile.
 const ASK_EVERY: Duration = Duration::from_secs(30);
 
@@ -85,11 +89,11 @@ pub(crate) async fn open(api: &Api, wanted: Wanted<'_>) -> Result<Line, Failure>
     let (frames, asked) = (Frames::default(), Instant::now());
     let mut incoming = Incoming { body, frames, node: node.clone(), allowed, asked };
     let first = timeout(ANSWER_TIME_MAX, incoming.next()).await.map_err(|_| late())?;
-    let first = first.map_err(|lost| Failure::new(502, "NodeUnreachable", lost))?;
+    let first = first.map_err(|lost| Failure::new(UNREACHED, "NodeUnreachable", lost))?;
     match (first.channel, serde_json::from_slice(&first.payload)) {
         (Channel::Opening, Ok(Opening::Ready)) => Ok(Line { incoming, to_agent, place }),
         (Channel::Opening, Ok(Opening::Refused(refusal))) => Err(refused(&refusal)),
-        (_, _) => Err(Failure::new(502, "NodeUnreachable", strange(&node))),
+        (_, _) => Err(Failure::new(UNREACHED, "NodeUnreachable", strange(&node))),
     }
 }
 
@@ -116,7 +120,7 @@ fn not_connected(api: &Api, node: &str) -> Failure {
         "the agent of node {node:?} is not connected; {}",
         last_heard(renewed, time::timestamp())
     );
-    Failure::new(503, "NodeUnreachable", message)
+    Failure::new(UNREACHED, "NodeUnreachable", message)
 }
 
 /// A clause on when an agent was last heard, by its last heartbeat.
@@ -139,7 +143,7 @@ fn silent(node: &str) -> Failure {
         "the agent of node {node:?} did not answer within {} s; the link to it may be cut",
         ANSWER_TIME_MAX.as_secs()
     );
-    Failure::new(504, "NodeSilent", message)
+    Failure::new(UNREACHED, "NodeSilent", message)
 }
 
 fn strange(node: &str) -> String {
