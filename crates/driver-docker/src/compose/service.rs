@@ -1,8 +1,6 @@
 //! What a service says to the engine alone: capabilities, devices, limits of the kernel. A key is a
 //! row in [`BEYOND`]. Called by [`super`].
 
-use std::collections::HashMap;
-
 use bollard::models::{ContainerCreateBody, DeviceMapping, HostConfig, ResourcesUlimits};
 use serde_json::{Map, Value};
 use tombolo_driver::{Error, Result};
@@ -12,47 +10,48 @@ use tombolo_model::Engine;
 type Put = fn(&mut ContainerCreateBody, &mut HostConfig, &Value) -> Option<()>;
 
 const BEYOND: &[(&str, Put)] = &[
-    ("cap_add", |_, host, value| Some(host.cap_add = Some(texts(value)?))),
-    ("cap_drop", |_, host, value| Some(host.cap_drop = Some(texts(value)?))),
-    ("cgroup_parent", |_, host, value| Some(host.cgroup_parent = Some(text(value)?))),
-    ("cpu_shares", |_, host, value| Some(host.cpu_shares = Some(number(value)?))),
-    ("cpuset", |_, host, value| Some(host.cpuset_cpus = Some(text(value)?))),
-    ("device_cgroup_rules", |_, host, value| Some(host.device_cgroup_rules = Some(texts(value)?))),
+    ("cap_add", |_, host, value| set(&mut host.cap_add, texts(value))),
+    ("cap_drop", |_, host, value| set(&mut host.cap_drop, texts(value))),
+    ("cgroup_parent", |_, host, value| set(&mut host.cgroup_parent, text(value))),
+    ("cpu_shares", |_, host, value| set(&mut host.cpu_shares, number(value))),
+    ("cpuset", |_, host, value| set(&mut host.cpuset_cpus, text(value))),
+    ("device_cgroup_rules", |_, host, value| set(&mut host.device_cgroup_rules, texts(value))),
     ("devices", |_, host, value| {
         let devices: Option<Vec<_>> = value.as_array()?.iter().map(device).collect();
-        Some(host.devices = Some(devices?))
+        set(&mut host.devices, devices)
     }),
-    ("dns", |_, host, value| Some(host.dns = Some(texts(value)?))),
-    ("dns_opt", |_, host, value| Some(host.dns_options = Some(texts(value)?))),
-    ("dns_search", |_, host, value| Some(host.dns_search = Some(texts(value)?))),
-    ("domainname", |body, _, value| Some(body.domainname = Some(text(value)?))),
+    ("dns", |_, host, value| set(&mut host.dns, texts(value))),
+    ("dns_opt", |_, host, value| set(&mut host.dns_options, texts(value))),
+    ("dns_search", |_, host, value| set(&mut host.dns_search, texts(value))),
+    ("domainname", |body, _, value| set(&mut body.domainname, text(value))),
     ("extra_hosts", |_, host, value| {
         let pairs = pairs(value, &['=', ':'])?;
         let lines = pairs.into_iter().map(|(name, address)| format!("{name}:{address}"));
-        Some(host.extra_hosts = Some(lines.collect()))
+        set(&mut host.extra_hosts, Some(lines.collect()))
     }),
-    ("group_add", |_, host, value| Some(host.group_add = Some(texts(value)?))),
-    ("hostname", |body, _, value| Some(body.hostname = Some(text(value)?))),
-    ("init", |_, host, value| Some(host.init = Some(value.as_bool()?))),
-    ("ipc", |_, host, value| Some(host.ipc_mode = Some(alone(value)?))),
+    ("group_add", |_, host, value| set(&mut host.group_add, texts(value))),
+    ("hostname", |body, _, value| set(&mut body.hostname, text(value))),
+    ("init", |_, host, value| set(&mut host.init, value.as_bool())),
+    ("ipc", |_, host, value| set(&mut host.ipc_mode, alone(value))),
     ("labels", |body, _, value| {
         let pairs = pairs(value, &['='])?.into_iter();
         // Ours are ours alone: by them everything is found again.
         let pairs = pairs.filter(|(name, _)| !name.starts_with("tombolo.dev/"));
-        Some(body.labels.get_or_insert_default().extend(pairs))
+        body.labels.get_or_insert_default().extend(pairs);
+        Some(())
     }),
-    ("network_mode", |_, host, value| Some(host.network_mode = Some(alone(value)?))),
-    ("oom_score_adj", |_, host, value| Some(host.oom_score_adj = Some(number(value)?))),
-    ("pid", |_, host, value| Some(host.pid_mode = Some(alone(value)?))),
-    ("pids_limit", |_, host, value| Some(host.pids_limit = Some(number(value)?))),
-    ("read_only", |_, host, value| Some(host.readonly_rootfs = Some(value.as_bool()?))),
-    ("runtime", |_, host, value| Some(host.runtime = Some(text(value)?))),
-    ("security_opt", |_, host, value| Some(host.security_opt = Some(texts(value)?))),
-    ("shm_size", |_, host, value| Some(host.shm_size = Some(size(value)?))),
-    ("stdin_open", |body, _, value| Some(body.open_stdin = Some(value.as_bool()?))),
-    ("stop_signal", |body, _, value| Some(body.stop_signal = Some(text(value)?))),
+    ("network_mode", |_, host, value| set(&mut host.network_mode, alone(value))),
+    ("oom_score_adj", |_, host, value| set(&mut host.oom_score_adj, number(value))),
+    ("pid", |_, host, value| set(&mut host.pid_mode, alone(value))),
+    ("pids_limit", |_, host, value| set(&mut host.pids_limit, number(value))),
+    ("read_only", |_, host, value| set(&mut host.readonly_rootfs, value.as_bool())),
+    ("runtime", |_, host, value| set(&mut host.runtime, text(value))),
+    ("security_opt", |_, host, value| set(&mut host.security_opt, texts(value))),
+    ("shm_size", |_, host, value| set(&mut host.shm_size, size(value))),
+    ("stdin_open", |body, _, value| set(&mut body.open_stdin, value.as_bool())),
+    ("stop_signal", |body, _, value| set(&mut body.stop_signal, text(value))),
     ("sysctls", |_, host, value| {
-        Some(host.sysctls = Some(pairs(value, &['='])?.into_iter().collect()))
+        set(&mut host.sysctls, pairs(value, &['=']).map(|all| all.into_iter().collect()))
     }),
     ("tmpfs", |_, host, value| {
         let folder = |one: String| {
@@ -60,16 +59,21 @@ const BEYOND: &[(&str, Put)] = &[
             (path.to_owned(), options.to_owned())
         };
         let folders = texts(value)?.into_iter().map(folder);
-        Some(host.tmpfs = Some(folders.collect::<HashMap<_, _>>()))
+        set(&mut host.tmpfs, Some(folders.collect()))
     }),
-    ("tty", |body, _, value| Some(body.tty = Some(value.as_bool()?))),
+    ("tty", |body, _, value| set(&mut body.tty, value.as_bool())),
     ("ulimits", |_, host, value| {
         let limits: Option<Vec<_>> = value.as_object()?.iter().map(ulimit).collect();
-        Some(host.ulimits = Some(limits?))
+        set(&mut host.ulimits, limits)
     }),
-    ("userns_mode", |_, host, value| Some(host.userns_mode = Some(text(value)?))),
-    ("uts", |_, host, value| Some(host.uts_mode = Some(text(value)?))),
+    ("userns_mode", |_, host, value| set(&mut host.userns_mode, text(value))),
+    ("uts", |_, host, value| set(&mut host.uts_mode, text(value))),
 ];
+
+fn set<T>(into: &mut Option<T>, value: Option<T>) -> Option<()> {
+    *into = Some(value?);
+    Some(())
+}
 
 /// Takes out what the engine alone understands.
 pub(super) fn take_beyond(service: &mut Map<String, Value>) -> Map<String, Value> {
