@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use tombolo_model::Engine;
 
 use super::{Compiled, EdgeOrigin, demand, index};
-use crate::ask;
 use crate::affinity::{self, Bounds};
+use crate::ask;
 use crate::bits::Bits;
 use crate::continuum::Continuum;
 use crate::paths::WayBook;
@@ -198,9 +198,7 @@ fn fill_classes(compiled: &mut Compiled<'_, '_>) {
         let candidate = |number: u32, value: i32| {
             let engine = match engines[number as usize] {
                 (engine, None) => engine,
-                (_, Some((engine, also))) => {
-                    ask::engine_number(kind.runs.pick(engine, Some(also)))
-                }
+                (_, Some((engine, also))) => ask::engine_number(kind.runs.pick(engine, Some(also))),
             };
             Candidate { node: number, engine, value }
         };
