@@ -12,7 +12,7 @@ fn wide(text: &str) -> World {
     let mut lines = String::from("site hub docker\n");
     for site in 0..ZONES_MAX + 60 {
         lines += &format!(
-            "site s{site:04} docker\nnode n{site:04} s{site:04} cpu=8 memory=8Gi mhz=4000\nlink hub s{site:04} 5ms\n"
+            "site s{site:04} docker\nnode n{site:04} s{site:04} cpu=8 memory=8Gi mhz=4000 tier=gold\nlink hub s{site:04} 5ms\n"
         );
     }
     world(&(lines + text))
@@ -21,7 +21,8 @@ fn wide(text: &str) -> World {
 fn talking(needs: Value) -> tombolo_model::App {
     web(json!([
         {"name": "a", "needs": needs, "connects": [{"to": "b", "latency": "30ms"}]},
-        {"name": "b"},
+        // Not where the cameras are: those sites are good for one component alone.
+        {"name": "b", "needs": {"labels": {"tier": "gold"}}},
     ]))
 }
 
