@@ -35,6 +35,11 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60 * 60);
 /// After so many heartbeats in vain our own clock may be what is wrong: the server says that the
 /// certificate has expired by not talking to us, and a renewal finds out.
 const DOUBTFUL: u32 = 2;
+/// And again after so many: a renewal in vain takes longer than a heartbeat, and a link that is back
+/// should be noticed soon.
+const DOUBTFUL_EVERY: u32 = 8;
+/// After a heartbeat in vain: a link that is back is noticed after this, and not after a whole beat.
+const TRY_AGAIN: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -288,7 +293,7 @@ async fn renew_if_due(
     let lifetime = agent.credentials.lifetime()?;
     let node = &agent.credentials.identity.node;
     let wait = match renewal::due(&lifetime, node, now) {
-        Due::In(wait) if failures < DOUBTFUL => return Ok(wait.min(LOOK_AGAIN)),
+        Due::In(wait) if !is_doubtful(failures) => return Ok(wait.min(LOOK_AGAIN)),
         Due::In(_) | Due::Now => renewal::retry(failures),
     };
     match join::renew(&agent.credentials, &agent.instance).await {
@@ -351,10 +356,14 @@ async fn after(
                 return Ok(Duration::ZERO);
             }
             replacer.next_address(&agent.credentials)?;
-            Ok(agent.offer.pace().beat())
+            Ok(agent.offer.pace().beat().min(TRY_AGAIN))
         }
         error => Err(error),
     }
+}
+
+fn is_doubtful(failures: u32) -> bool {
+    failures == DOUBTFUL || (failures > 0 && failures.is_multiple_of(DOUBTFUL_EVERY))
 }
 
 /// Asks the lighthouses for addresses; whether there are new ones.

@@ -24,7 +24,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) async fn make() -> Option<Link> {
+    pub(crate) fn make() -> Option<Link> {
         if !rustix::process::geteuid().is_root() {
             println!("skipped: a network namespace takes root");
             return None;
