@@ -30,7 +30,7 @@ const LOOK_GAP_MIN: Duration = Duration::from_millis(15);
 const WRITES_AT_ONCE_MAX: usize = 8;
 /// After a write that failed, for the same Assignment.
 const WRITE_AGAIN: Duration = Duration::from_secs(1);
-const SAVE_AGAIN: Duration = Duration::from_secs(5);
+const SAVE_AGAIN: Duration = Duration::from_secs(2);
 const NEWS_MAX: usize = 256;
 
 /// What the agent works with.
