@@ -28,9 +28,12 @@ pub(crate) fn connections<'t>(
     let mut found: Vec<Connection> = Vec::new();
     for text in texts.filter(|text| text.len() <= TEXT_BYTES_MAX) {
         for mention in mentions(text) {
+            let is_certain = mention.is_address || mention.host.len() == text.trim().len();
+            if !is_certain {
+                continue;
+            }
             let Some(host) = lookup(mention.host, hosts) else { continue };
-            let certain = mention.is_address || mention.host.len() == text.trim().len();
-            if !certain || host.component == own_name {
+            if host.component == own_name {
                 continue;
             }
             let port = match (mention.port, host.ports.as_slice()) {

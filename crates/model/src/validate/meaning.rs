@@ -125,6 +125,10 @@ fn check_name(name: &str, path: &str, components: &BTreeSet<&str>, findings: &mu
     if components.contains(name) {
         return;
     }
+    // As for unknown fields: to look through all names for each of many wrong ones takes forever.
+    if findings.is_full() {
+        return findings.leave_out();
+    }
     let message = match suggest::nearest(name, components.iter().copied()) {
         Some(meant) => format!("no component is named {} (did you mean {meant:?}?)", shown(name)),
         None => format!(
