@@ -367,6 +367,79 @@ fn a_header_without_manifests_says_what_is_missing() {
     let reading = read_icos(&text);
     assert_eq!(told(&reading, &text), ["missing-field 3", "missing-field 4"]);
     assert_eq!(reading.apps[0].spec.components[1].name, "app-component-2");
+    let path = "data/icos/topology-exporter/application.yaml";
+    let Some(text) = projects::file(test, path) else { return };
+    let reading = read_icos(&text);
+    assert_eq!(told(&reading, &text), ["missing-field 3"]);
+    assert_eq!(reading.apps[0].spec.components[0].name, "app-component");
+}
+
+/// How each component of a document's example runs, when a manifest of every name is there: those
+/// whose name says `docker` are compose projects, as all are where `docker_only`.
+fn ways(header: &str, docker_only: bool) -> Vec<String> {
+    let mut text = header.trim().to_owned() + "\n";
+    for line in header.lines().filter(|line| line.contains("-manifest")) {
+        let name = line.trim().trim_start_matches("- name: ");
+        text += &match docker_only || name.ends_with("docker") {
+            true => format!("---\nname: {name}\nservices: {{one: {{image: 'example/{name}'}}}}\n"),
+            false => format!("---\n{}", POD.replace("name: web", &format!("name: {name}"))),
+        };
+    }
+    let app = app(&text);
+    assert_eq!(app.metadata.name.as_deref(), Some("my-application"));
+    assert_eq!(app.spec.description.as_deref(), Some("The description of application"));
+    let way = |run: &tombolo_model::run::Run| match (&run.compose, run.manifests.as_slice()) {
+        (Some(compose), []) => {
+            compose["services"]["one"]["image"].as_str().unwrap().replace("example/", "compose ")
+        }
+        (None, [pod]) => format!("pod {}", pod["metadata"]["name"].as_str().unwrap()),
+        (_, _) => panic!("{run:?}"),
+    };
+    let components = app.spec.components.iter().map(|component| {
+        let ways: Vec<String> = component.run.iter().map(way).collect();
+        format!("{}: {}", component.name, ways.join(", "))
+    });
+    components.collect()
+}
+
+/// The four cases of component types, and the sections that are said to be mandatory.
+#[test]
+fn the_cases_of_the_document_run_as_it_says() {
+    let test = "the_cases_of_the_document_run_as_it_says";
+    let Some(text) = projects::file(test, "seeds/002_55ccea8a925f4aab.txt") else { return };
+    let snippets: Vec<&str> = text.split("```\n").collect();
+    let at = |caption: &str| snippets.iter().position(|one| one.contains(caption)).unwrap();
+
+    let sections = read_icos(snippets[at("Snippet 1:") - 1]);
+    assert_eq!(sections.apps[0].metadata.name.as_deref(), Some("uc4-app-emds"));
+    assert_eq!(sections.apps[0].spec.description.as_deref(), Some("the description"));
+    assert_eq!(sections.apps[0].spec.components[0].name, "house-component");
+    let codes: Vec<&str> = sections.diagnostics.iter().map(|found| found.code).collect();
+    assert_eq!(codes, ["unknown-manifest"], "the manifests are left out in the document");
+
+    assert_eq!(
+        ways(snippets[at("Snippet 2:") - 1], false),
+        ["component-1: pod comp-1-manifest", "component-2: pod comp-2-manifest"]
+    );
+    assert_eq!(
+        ways(snippets[at("Snippet 3:") - 1], true),
+        ["component-1: compose comp-1-manifest", "component-2: compose comp-2-manifest"]
+    );
+    // A page cuts the fourth, and the rest lost its indentation.
+    let (first, rest) = (snippets[at("Snippet 4:") - 3], snippets[at("Snippet 4:") - 1]);
+    let (own, other) = rest.split_once("- name: component-2").unwrap();
+    let shift = |text: &str, by: usize| text.replace('\n', &format!("\n{}", " ".repeat(by)));
+    let whole = format!(
+        "{first}    {}\n  - name: component-2{}",
+        shift(own.trim_end(), 4),
+        shift(other.trim_end(), 2)
+    );
+    let both = "component-2: pod comp-2-manifest-kubernetes, compose comp-2-manifest-docker";
+    assert_eq!(ways(&whole, false), ["component-1: pod comp-1-manifest", both]);
+    assert_eq!(
+        ways(snippets[at("Snippet 5:") - 1], false),
+        [&both.replace('2', "1"), both].map(str::to_owned)
+    );
 }
 
 /// The snippets of the document on the application manifest, each with what it is said to mean.

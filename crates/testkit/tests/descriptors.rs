@@ -1,6 +1,8 @@
 //! Descriptors of other projects against the real server: unchanged files through kubectl, the shell
 //! and the ICOS facade become Apps.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use tombolo_testkit::{Tombolo, eventually, tools};
@@ -46,6 +48,58 @@ async fn kubectl_applies_a_codecoapp_and_reads_its_status() {
     tombolo.kubectl(&["delete", "codecoapp", "parcel-line"]).await.ok();
     eventually("the App goes", async || {
         get(&tombolo, &["app/parcel-line"]).await.is_none().then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_somebody_adds_to_an_owned_app_is_taken_back() {
+    if tools::kubectl("descriptors::what_somebody_adds_to_an_owned_app").is_none() {
+        return;
+    }
+    let tombolo = Tombolo::start().await;
+    tombolo.shell_with(&["apply", "-f", "-"], CODECO).await.ok();
+    let app = eventually("the App is made", async || get(&tombolo, &["app/parcel-line"]).await);
+    let spec = app.await["spec"].clone();
+    assert!(spec["homogeneous"].is_null(), "{spec}");
+    // A field that the translation never writes belongs to whoever wrote it.
+    let change = r#"{"spec": {"homogeneous": true, "profile": "greenness"}}"#;
+    tombolo.kubectl(&["patch", "app", "parcel-line", "--type", "merge", "-p", change]).await.ok();
+    eventually("the App is what the CodecoApp says", async || {
+        (get(&tombolo, &["app/parcel-line"]).await?["spec"] == spec).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_folder_of_all_formats_is_applied_compared_and_deleted() {
+    let tombolo = Tombolo::start().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/formats");
+    let mut count = 0;
+    for entry in std::fs::read_dir(&examples).expect("the examples") {
+        let path = entry.expect("an entry").path();
+        if path.is_file() {
+            std::fs::copy(&path, folder.path().join(path.file_name().expect("a name"))).unwrap();
+            count += 1;
+        }
+    }
+    assert!(count >= 8, "an example of each format: {count}");
+    let path = folder.path().display().to_string();
+    let applied = tombolo.shell(&["apply", "-f", &path]).await;
+    assert_eq!(applied.code, Some(0), "{applied:#?}");
+    let named = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
+    let objects: Vec<String> = applied.stdout.lines().map(named).collect();
+    for kind in ["app/", "codecoapp", "lowlevelorchestration", "secret/"] {
+        assert!(objects.iter().any(|object| object.starts_with(kind)), "{kind} in {objects:?}");
+    }
+    let again = tombolo.shell(&["diff", "-f", &path]).await;
+    assert_eq!(again.code, Some(0), "nothing differs: {again:#?}");
+    let deleted = tombolo.shell(&["delete", "--yes", "-f", &path]).await;
+    assert_eq!(deleted.code, Some(0), "{deleted:#?}");
+    eventually("no App is left", async || {
+        let apps = get(&tombolo, &["apps", "--all-namespaces"]).await?;
+        apps["items"].as_array().is_none_or(Vec::is_empty).then_some(())
     })
     .await;
 }

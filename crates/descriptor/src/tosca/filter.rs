@@ -193,31 +193,40 @@ pub(crate) fn amount<'a, Q: std::str::FromStr<Err = Error> + PartialEq>(
     Some(amount)
 }
 
+/// One of the two bounds of a value.
+struct Bound {
+    /// The operators that set it.
+    set_by: [Operator; 2],
+    /// Its place in a range.
+    index: usize,
+    exactly: &'static str,
+    /// What is told about the other bound.
+    other: &'static str,
+    words: &'static str,
+}
+
+const LEAST: Bound = Bound {
+    set_by: [Operator::GreaterThan, Operator::GreaterOrEqual],
+    index: 0,
+    exactly: "exactly so much is taken for at least so much",
+    other: "a node may well have more than is needed",
+    words: "an amount has a lower bound only",
+};
+const MOST: Bound = Bound {
+    set_by: [Operator::LessThan, Operator::LessOrEqual],
+    index: 1,
+    exactly: "exactly so much is taken for at most so much",
+    other: "less will do as well",
+    words: "it has an upper bound only",
+};
+
 /// The lower bound of a value.
 pub(crate) fn least<'a>(
     field: &Field<'a>,
     inputs: &Inputs<'a>,
     reader: &mut Reader<'_>,
 ) -> Option<Field<'a>> {
-    let mut found = None;
-    for (operator, value) in conditions(field, inputs, reader) {
-        match operator {
-            Operator::Plain | Operator::GreaterThan | Operator::GreaterOrEqual => {
-                found = Some(value);
-            }
-            Operator::Equal => {
-                value.changed(reader, "exactly so much is taken for at least so much");
-                found = Some(value);
-            }
-            Operator::InRange => found = bound(&value, 0, reader),
-            Operator::LessThan | Operator::LessOrEqual => {
-                value.dropped(reader, "a node may well have more than is needed");
-            }
-            Operator::ValidValues => value.dropped(reader, "an amount has a lower bound only"),
-            Operator::Form => value.dropped(reader, FORM),
-        }
-    }
-    found
+    LEAST.of(field, inputs, reader)
 }
 
 /// The upper bound of a value.
@@ -226,23 +235,38 @@ pub(crate) fn most<'a>(
     inputs: &Inputs<'a>,
     reader: &mut Reader<'_>,
 ) -> Option<Field<'a>> {
-    let mut found = None;
-    for (operator, value) in conditions(field, inputs, reader) {
-        match operator {
-            Operator::Plain | Operator::LessThan | Operator::LessOrEqual => found = Some(value),
-            Operator::Equal => {
-                value.changed(reader, "exactly so much is taken for at most so much");
-                found = Some(value);
+    MOST.of(field, inputs, reader)
+}
+
+impl Bound {
+    fn of<'a>(
+        &self,
+        field: &Field<'a>,
+        inputs: &Inputs<'a>,
+        reader: &mut Reader<'_>,
+    ) -> Option<Field<'a>> {
+        let mut found = None;
+        for (operator, value) in conditions(field, inputs, reader) {
+            match operator {
+                Operator::Plain => found = Some(value),
+                Operator::Equal => {
+                    value.changed(reader, self.exactly);
+                    found = Some(value);
+                }
+                Operator::InRange => found = bound(&value, self.index, reader),
+                Operator::GreaterThan
+                | Operator::GreaterOrEqual
+                | Operator::LessThan
+                | Operator::LessOrEqual => match self.set_by.contains(&operator) {
+                    true => found = Some(value),
+                    false => value.dropped(reader, self.other),
+                },
+                Operator::ValidValues => value.dropped(reader, self.words),
+                Operator::Form => value.dropped(reader, FORM),
             }
-            Operator::InRange => found = bound(&value, 1, reader),
-            Operator::GreaterThan | Operator::GreaterOrEqual => {
-                value.dropped(reader, "less will do as well");
-            }
-            Operator::ValidValues => value.dropped(reader, "it has an upper bound only"),
-            Operator::Form => value.dropped(reader, FORM),
         }
+        found
     }
-    found
 }
 
 /// The values that will do.
