@@ -124,7 +124,6 @@ fn objects<K: serde::Serialize>(items: &[K]) -> Vec<Arc<DynamicObject>> {
 
 #[test]
 #[ignore = "a measurement: it prints and takes minutes"]
-#[expect(clippy::print_stdout, reason = "its output is what it is for")]
 fn of_a_look_in_which_nothing_is_to_be_done() {
     let clock = Clock::start();
     let mut table = String::from("nodes apps | type all again | type none | type one | decide\n");
