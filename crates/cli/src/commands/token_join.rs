@@ -94,7 +94,7 @@ pub(crate) async fn hand_out(
     let addresses = [address];
     join_file(
         connection,
-        &Wanted { site, ttl: TOKEN_LIFE_MAX, addresses: &addresses },
+        &Wanted { site, ttl: TOKEN_LIFE_MAX, addresses: &addresses, lighthouses: &[] },
         &token,
         expires,
     )

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tombolo_agent::converge::Drivers;
+use tombolo_agent::engines::DockerAt;
 use tombolo_agent::{JoinFile, Offer, Settings};
 use tombolo_driver::Driver;
 use tombolo_driver::fake::Fake;
@@ -75,6 +76,7 @@ async fn simulate(
         node: Some(format!("node-{number}")),
         machine: Some(format!("machine-{number}")),
         offer: Offer::default(),
+        docker: DockerAt::Nowhere,
     };
     let engines = |_: &Path| {
         let driver: Arc<dyn Driver> = Arc::new(Fake::new(Engine::Host));
