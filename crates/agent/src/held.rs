@@ -1,13 +1,16 @@
 //! What the agent was told to run, by the server or, while that is away, by its own disk. Changed by
 //! [`Held::note`] with the news of [`crate::feed`]; read by [`crate::converge`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 use tombolo_model::Assignment;
 use tombolo_plan::instances::Authority;
 
 use crate::desired::{self, Entries, Place, Source};
+
+/// As many as are deleted while one write to the server is under way, many times over.
+const GONE_MAX: usize = 1024;
 
 /// What comes from the server.
 #[derive(Debug)]
@@ -42,6 +45,8 @@ pub struct Held {
     /// The newest version that a server has ever told.
     pub newest: u64,
     pub authority: Authority,
+    /// Those that were deleted, the newest last. A uid is never used again.
+    pub(crate) gone: VecDeque<String>,
 }
 
 impl Held {
@@ -54,8 +59,11 @@ impl Held {
             }
             News::Gone(assignment) => {
                 self.saw(version(&assignment));
-                if let Some(uid) = &assignment.metadata.uid {
-                    self.assignments.remove(uid);
+                if let Some(uid) = assignment.metadata.uid {
+                    self.assignments.remove(&uid);
+                    self.gone.push_back(uid);
+                    let surplus = self.gone.len().saturating_sub(GONE_MAX);
+                    self.gone.drain(..surplus);
                 }
             }
             News::Answered(entries) => self.entries.extend(entries),
@@ -83,9 +91,13 @@ impl Held {
         }
     }
 
-    /// An older copy never replaces a newer one: the answer to a write may overtake the watch.
+    /// An older copy never replaces a newer one, and nothing what is gone: the answer to a write may
+    /// overtake the watch, or be overtaken by it.
     fn put(&mut self, assignment: Assignment) {
         let Some(uid) = &assignment.metadata.uid else { return };
+        if self.gone.contains(uid) {
+            return;
+        }
         let known = self.assignments.get(uid).and_then(version);
         if known.is_none_or(|known| version(&assignment).is_none_or(|new| new >= known)) {
             self.replace(assignment);

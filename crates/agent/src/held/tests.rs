@@ -56,3 +56,12 @@ fn an_older_copy_never_replaces_a_newer_one() {
     held.note(News::Applied(Box::new(assignment("a", 6))));
     assert_eq!(version(&held).as_deref(), Some("6"));
 }
+
+#[test]
+fn the_answer_to_a_write_does_not_bring_back_what_was_deleted_meanwhile() {
+    let mut held = Held::default();
+    listed(&mut held, &["a", "b"], 10);
+    held.note(News::Gone(Box::new(assignment("a", 12))));
+    held.note(News::Applied(Box::new(assignment("a", 11))));
+    assert_eq!(uids(&held), ["b"]);
+}
