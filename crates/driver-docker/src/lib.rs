@@ -115,7 +115,7 @@ pub(crate) struct Inner {
     busy: Mutex<BTreeMap<InstanceId, Arc<tokio::sync::Mutex<()>>>>,
     /// Read by whoever needs them, written by whoever takes some away.
     networks: RwLock<()>,
-    /// Held while one is made.
+    /// Held while one is made, and while some are taken away.
     making: tokio::sync::Mutex<()>,
 }
 
@@ -281,7 +281,10 @@ impl Inner {
             start::remove_container(&docker, self, &seen.container).await?;
         }
         self.forget(id);
+        // One after the other: of two that are removed at once, the later one finds nobody left.
+        let one_at_a_time = self.making.lock().await;
         network::sweep(&docker, self, &list::seen(self, None).await?).await;
+        drop(one_at_a_time);
         self.wake();
         Ok(())
     }
