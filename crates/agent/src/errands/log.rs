@@ -114,8 +114,11 @@ fn request(options: &LogOptions, now: SystemTime) -> LogRequest {
 
 /// The lines from before the run of now.
 async fn previous(found: &Found, options: &LogOptions) -> Result<Lines, Refusal> {
+    // The first lines of a run may be older than what its engine calls its beginning, and never older
+    // than the end of the one before.
+    let ended = found.instance.last_exit.as_ref().map(|exit| exit.at);
     let began = match &found.instance.state {
-        State::Running(running) | State::Stopping(running) => Some(running.since),
+        State::Running(running) | State::Stopping(running) => Some(ended.unwrap_or(running.since)),
         // There is no run now: all that there is is from before.
         State::Starting { .. } | State::Exited(_) | State::Failed(_) => None,
     };
@@ -126,7 +129,7 @@ async fn previous(found: &Found, options: &LogOptions) -> Result<Lines, Refusal>
     let request = LogRequest { tail: None, ..request(options, SystemTime::now()) };
     let lines = found.lines(&request).await.map_err(|error| refusal(&error))?;
     let lines = lines.filter(move |line| {
-        let after = |line: &LogLine| began.is_some_and(|began| line.at >= Some(began));
+        let after = |line: &LogLine| began.is_some_and(|began| line.at > Some(began));
         std::future::ready(!line.as_ref().is_ok_and(after))
     });
     let Some(tail) = options.tail_lines else { return Ok(lines.fuse().boxed()) };
