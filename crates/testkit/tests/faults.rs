@@ -30,7 +30,7 @@ fn print_time(fact: &str, since: Instant) {
 
 #[tokio::test]
 async fn a_cut_link_stops_nothing_and_a_mended_one_restarts_nothing() {
-    let Some(link) = Link::make() else { return };
+    let Some(link) = Link::make("a_cut_link") else { return };
     let rig = Rig::behind(&link).await;
     for name in ["one", "two", "three"] {
         rig.assign(name, json!({})).await;
@@ -75,7 +75,7 @@ async fn a_cut_link_stops_nothing_and_a_mended_one_restarts_nothing() {
 
 #[tokio::test]
 async fn a_reboot_while_cut_off_starts_everything_again_in_order() {
-    let Some(link) = Link::make() else { return };
+    let Some(link) = Link::make("a_reboot_while_cut_off") else { return };
     let mut rig = Rig::behind(&link).await;
     let after = |name: &str| json!({"peers": [{"component": name, "first": true}]});
     rig.assign("store", json!({})).await;
@@ -117,7 +117,7 @@ async fn a_reboot_while_cut_off_starts_everything_again_in_order() {
 
 #[tokio::test]
 async fn a_full_disk_stops_nothing_is_told_and_is_got_over() {
-    let Some(disk) = Disk::make(8) else { return };
+    let Some(disk) = Disk::make("a_full_disk", 8) else { return };
     let mut rig = Rig::on(&disk).await;
     rig.assign("web", shell("while :; do echo the tide is in; sleep 0.05; done")).await;
     let web = pid(&rig.until_up("web").await);

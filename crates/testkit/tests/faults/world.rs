@@ -1,5 +1,5 @@
 //! Parts of the world that can be broken: a link between two network namespaces, and a small disk.
-//! Both need root; without it they are not made, and the reason is printed.
+//! Both need root; without it they are not made, and the test is noted as skipped.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
+use tombolo_testkit::tools;
 
 /// Two links of one test program are two networks.
 static NEXT: AtomicU8 = AtomicU8::new(0);
@@ -24,9 +25,9 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) fn make() -> Option<Link> {
+    pub(crate) fn make(test: &str) -> Option<Link> {
         if !rustix::process::geteuid().is_root() {
-            println!("skipped: a network namespace takes root");
+            tools::skip(test, "a network namespace takes root");
             return None;
         }
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -49,7 +50,7 @@ impl Link {
         ];
         for step in steps {
             if let Err(problem) = ip(&step) {
-                println!("skipped: ip {step}: {problem}");
+                tools::skip(test, &format!("ip {step}: {problem}"));
                 return None;
             }
         }
@@ -114,9 +115,9 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    pub(crate) fn make(mebibytes: u32) -> Option<Disk> {
+    pub(crate) fn make(test: &str, mebibytes: u32) -> Option<Disk> {
         if !rustix::process::geteuid().is_root() {
-            println!("skipped: a disk of one's own takes root");
+            tools::skip(test, "a disk of one's own takes root");
             return None;
         }
         let folder = tempfile::Builder::new().prefix("tombolo-disk-").tempdir().unwrap();
@@ -124,7 +125,7 @@ impl Disk {
         let mount = ["-t", "tmpfs", "-o", &size, "tmpfs"];
         let ran = Command::new("mount").args(mount).arg(folder.path()).output().unwrap();
         if !ran.status.success() {
-            println!("skipped: mount: {}", String::from_utf8_lossy(&ran.stderr));
+            tools::skip(test, &format!("mount: {}", String::from_utf8_lossy(&ran.stderr).trim()));
             return None;
         }
         Some(Disk { folder })
