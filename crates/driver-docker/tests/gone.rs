@@ -3,7 +3,7 @@
 
 mod rig;
 
-use futures::{FutureExt, StreamExt};
+use futures::StreamExt;
 use tombolo_driver::{Driver, State};
 
 use rig::{Rig, eventually, running};

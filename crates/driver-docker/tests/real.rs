@@ -22,7 +22,8 @@ use rig::{IMAGE, Rig, eventually, exited, running, spec};
 const FOR_EVER: &str = "exec sleep 1000";
 
 fn kill9(pid: u32) {
-    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::KILL).unwrap();
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a process id");
+    kill_process(pid, Signal::KILL).expect("it runs");
 }
 
 fn exposed(port: u16, published: Option<u16>) -> Port {
@@ -225,7 +226,7 @@ async fn a_compose_project_is_one_instance_of_several_parts() {
 }
 
 fn part<'a>(instance: &'a Instance, name: &str) -> &'a tombolo_driver::Running {
-    let part = instance.parts.iter().find(|part| part.name == name).unwrap();
+    let part = instance.parts.iter().find(|part| part.name == name).expect("a part");
     let State::Running(running) = &part.state else { panic!("{part:?}") };
     running
 }
@@ -235,7 +236,7 @@ fn container(instance: &Instance, name: &str) -> String {
 }
 
 fn pid(instance: &Instance, name: &str) -> u32 {
-    part(instance, name).pid.unwrap()
+    part(instance, name).pid.expect("it runs")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -269,13 +270,13 @@ async fn ends_by_events(driver: &DockerDriver, id: &InstanceId) -> String {
     let mut last = None;
     let seen = async {
         loop {
-            let instances = driver.list().await.unwrap();
+            let instances = driver.list().await.expect("the engine answers");
             let state = instances.into_iter().find(|one| one.id == *id).map(|one| one.state);
             if let Some(State::Exited(exit)) = state {
                 return exit.reason;
             }
             last = state;
-            events.next().await.unwrap();
+            events.next().await.expect("events without end");
         }
     };
     let seen = tokio::time::timeout(Duration::from_secs(60), seen).await;

@@ -198,8 +198,10 @@ async fn following_survives_the_end_of_the_instance_of_the_agent_and_of_the_serv
         let line = following.line_with("run ").await;
         let pid: i32 = line.strip_prefix("run ").unwrap().parse().unwrap();
         assert_ne!(pid, before, "no line comes twice");
-        rig.until("it is told", "web-0", |found| found["status"]["instance"] == pid.to_string())
-            .await;
+        rig.until("it is told", "web-0", |found| {
+            found["status"]["instance"] == pid.to_string().as_str()
+        })
+        .await;
         pid
     };
     let second = next(&rig, first, &mut following).await;

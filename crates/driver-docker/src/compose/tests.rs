@@ -1,3 +1,5 @@
+//! A compose project becomes what the engine is asked for.
+
 use expect_test::{Expect, expect};
 use serde_json::json;
 use tombolo_driver::Origin;

@@ -1,3 +1,5 @@
+//! What the engine shows becomes an instance.
+
 use expect_test::{Expect, expect};
 
 use super::*;
