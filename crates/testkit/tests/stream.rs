@@ -405,7 +405,12 @@ async fn the_agent_in_the_server_itself_runs_errands_too() {
     .await;
     let ran = shell(&["exec", "shop/web", "--", "sh", "-c", "echo inside; exit 4"]).await;
     assert_eq!((ran.status.code(), ran.stdout.as_slice()), (Some(4), &b"inside\n"[..]), "{ran:?}");
-    shell(&["delete", "app", "shop", "--yes", "--wait"]).await;
+    shell(&["delete", "app", "shop", "--yes"]).await;
+    eventually("what it ran has ended", async || {
+        let ran = shell(&["get", "assignments", "-o", "name"]).await;
+        (ran.status.success() && ran.stdout.is_empty()).then_some(())
+    })
+    .await;
     server.kill().unwrap();
     server.wait().unwrap();
 }
