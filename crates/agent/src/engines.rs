@@ -108,14 +108,26 @@ pub fn open(folder: &Path) -> Result<Drivers, Error> {
     let host = tombolo_driver_process::open(&folder.join(INSTANCES), Options::default())?;
     let host: Arc<dyn Driver> = Arc::new(host);
     let mut drivers = Drivers::from([(Engine::Host, host)]);
-    let text = std::fs::read_to_string(folder.join(ENGINES)).unwrap_or_default();
-    let engines: Engines = serde_json::from_str(&text).unwrap_or_default();
-    if let Some(Docker { socket, agent }) = engines.docker {
+    if let Some(Docker { socket, agent }) = written(folder).docker {
         let log = tombolo_driver_docker::LogLimits::default();
         let options = tombolo_driver_docker::Options { socket, agent, log };
         drivers.insert(Engine::Docker, Arc::new(tombolo_driver_docker::open(options)));
     }
     Ok(drivers)
+}
+
+/// As [`open`], without an engine that cannot run anything now, because nobody listens for it.
+pub(crate) fn open_those_there(folder: &Path) -> Result<Drivers, Error> {
+    let mut drivers = open(folder)?;
+    if written(folder).docker.is_none_or(|docker| !docker.socket.exists()) {
+        drivers.remove(&Engine::Docker);
+    }
+    Ok(drivers)
+}
+
+fn written(folder: &Path) -> Engines {
+    let text = std::fs::read_to_string(folder.join(ENGINES)).unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_default()
 }
 
 #[cfg(test)]

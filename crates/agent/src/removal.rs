@@ -88,7 +88,7 @@ pub async fn end_workloads(folder: &Path, files: Files) -> Result<usize, Error> 
     if !folder.join(AGENT_LOCK).exists() {
         return Ok(0);
     }
-    let drivers = engines::open(folder)?;
+    let drivers = engines::open_those_there(folder)?;
     let mut count = 0;
     for driver in drivers.values() {
         let instances = driver.list().await?;

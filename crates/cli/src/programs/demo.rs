@@ -190,6 +190,8 @@ async fn begin(demo: &Demo, site: &Site) -> anyhow::Result<()> {
     let log = File::options().create(true).append(true).open(log)?;
     let mut command = Command::new(program()?);
     command.args(["agent", "--data"]).arg(&folder).args(["--name", site.node]).args(site.options);
+    // All parts are processes; whatever Docker engine there may be is left alone.
+    command.args(["--docker", "none"]);
     command.stdout(log.try_clone()?).stderr(log);
     // Ctrl-C is for us alone: the agents are ended when their workloads can be looked after.
     command.process_group(0);
