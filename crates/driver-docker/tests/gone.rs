@@ -3,7 +3,7 @@
 
 mod rig;
 
-use futures::StreamExt;
+use futures::{FutureExt as _, StreamExt as _};
 use tombolo_driver::{Driver, State};
 
 use rig::{Rig, eventually, running};
