@@ -30,7 +30,7 @@ lint: ## formatting, tidy and clippy
 	cargo xtask lint
 
 bench: build ## the benchmarks, one JSON line each
-	@for name in store watch api descriptor; do $(TOMBOLO) bench $$name || exit 1; done
+	@for name in store watch api descriptor deploy agent; do $(TOMBOLO) bench $$name || exit 1; done
 
 bench-placement: build ## placement, then CP-SAT (OR-tools, from PyPI) on the same problems
 	@rm -rf $(TARGET)/placement-models

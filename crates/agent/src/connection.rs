@@ -124,6 +124,21 @@ impl Replacer {
     }
 }
 
+/// A merge patch that asks for no more of an answer than what others may have written there: the body
+/// is empty, or an object with annotations. A server that does not know the preference answers in full.
+pub(crate) async fn patch_quietly(
+    client: &Client,
+    path: &str,
+    change: &serde_json::Value,
+) -> Result<String, kube::Error> {
+    let request = http::Request::patch(path)
+        .header(http::header::CONTENT_TYPE, "application/merge-patch+json")
+        .header("prefer", "return=minimal")
+        .body(change.to_string().into_bytes())
+        .map_err(kube::Error::HttpError)?;
+    client.request_text(request).await
+}
+
 /// A client that shows no certificate: to join, and to renew one that has expired.
 pub(crate) fn anonymous(address: &str, authority_pem: &str) -> Result<Client, Error> {
     client(config(address, authority_pem)?)

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tombolo_model::keys::{self, SYSTEM_NAMESPACE};
 
 use crate::siblings::Siblings;
-use crate::{Error, clock};
+use crate::{Error, clock, connection};
 
 /// The next one, when there is something to tell.
 pub const SOON: Duration = Duration::from_secs(1);
@@ -99,12 +99,9 @@ async fn renew(
          ?fieldManager={FIELD_MANAGER}"
     );
     let spec = lease(&name, holder, pace, None)["spec"].take();
-    let request = http::Request::patch(path)
-        .header(http::header::CONTENT_TYPE, "application/merge-patch+json")
-        .header("prefer", "return=minimal")
-        .body(json!({"spec": spec}).to_string().into_bytes())
-        .map_err(|error| Error::Answer { problem: error.to_string() })?;
-    let answer = tokio::time::timeout(pace.answer_timeout(), client.request_text(request)).await;
+    let change = json!({"spec": spec});
+    let renewed = connection::patch_quietly(client, &path, &change);
+    let answer = tokio::time::timeout(pace.answer_timeout(), renewed).await;
     let annotations = match answer {
         Ok(Ok(text)) => annotations_in(&text),
         // There is none yet.

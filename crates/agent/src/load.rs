@@ -3,13 +3,12 @@
 
 use std::time::Duration;
 
-use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 use tombolo_host::{Root, Sampler};
-use tombolo_model::Node;
+use tombolo_model::keys::API_VERSION;
 use tombolo_model::node::Load;
 
-use crate::connection::Connection;
+use crate::connection::{self, Connection};
 use crate::desired;
 
 /// A share of less than this time is noise.
@@ -63,10 +62,9 @@ fn is_news(told: Option<&Load>, load: &Load) -> bool {
 }
 
 async fn tell(connection: &Connection, node: &str, load: &Load) -> Result<(), String> {
-    let api: Api<Node> = Api::all(connection.client());
-    let patch = Patch::Merge(json!({"status": {"load": load}}));
-    let params = PatchParams::default();
-    let written = api.patch_status(node, &params, &patch);
+    let path = format!("/apis/{API_VERSION}/nodes/{node}/status");
+    let (client, change) = (connection.client(), json!({"status": {"load": load}}));
+    let written = connection::patch_quietly(&client, &path, &change);
     match tokio::time::timeout(ANSWER_TIMEOUT, written).await {
         Ok(answer) => answer.map(drop).map_err(|error| desired::chain(&error)),
         Err(late) => Err(late.to_string()),
