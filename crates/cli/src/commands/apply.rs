@@ -144,9 +144,13 @@ fn applied(before: Option<&Value>, after: &Value) -> Applied {
     }
 }
 
-/// The object without what differs although nothing that matters does.
+/// The object without what differs although nothing that matters does. A status is the business of
+/// loops, which may write one between two looks.
 pub(super) fn comparable(object: &Value) -> Value {
     let mut object = object.clone();
+    if let Some(object) = object.as_object_mut() {
+        object.remove("status");
+    }
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         for key in ["managedFields", "resourceVersion", "generation", "uid", "creationTimestamp"] {
             metadata.remove(key);

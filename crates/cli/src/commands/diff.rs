@@ -86,7 +86,7 @@ mod tests {
         let live = json!({"kind": "App", "metadata": {"name": "web", "resourceVersion": "1",
             "managedFields": []}, "spec": {"replicas": 1, "image": "x"}});
         let same = json!({"kind": "App", "metadata": {"name": "web", "resourceVersion": "2"},
-            "spec": {"replicas": 1, "image": "x"}});
+            "spec": {"replicas": 1, "image": "x"}, "status": {"phase": "Pending"}});
         let other = json!({"kind": "App", "metadata": {"name": "web"},
             "spec": {"replicas": 2, "image": "x"}});
         assert_eq!(difference("app/web", Some(&live), &same), Ok(None));
