@@ -1,4 +1,4 @@
-//! From the bytes of a request or a file to a value, within bounds.
+//! From the bytes of a request or an embedded file to a value, within bounds.
 //!
 //! The handlers call [`json`] for bodies and [`yaml`] for apply patches; whoever reads files calls
 //! [`yaml_documents`]. JSON is read strictly: a key that is there twice is found and told with its
@@ -9,22 +9,16 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
-use serde_saphyr::options::DuplicateKeyPolicy;
 
 use tombolo_document::schema::{Findings, Path};
 use tombolo_model::{Invalid, Problem};
+use tombolo_yaml::{Limits, Lines, Severity};
 
 /// The JSON parser itself gives up at 128; everything that walks a value does so by recursion.
 pub const DEPTH_MAX: usize = 100;
 
 /// A body of a few megabytes can hold a node in two bytes; in memory each takes dozens.
 pub const NODES_MAX: usize = 500_000;
-
-/// Five times what [`DEPTH_MAX`] levels take in a build without optimisation.
-const YAML_STACK_BYTES: usize = 16 << 20;
-
-/// Documents in one file.
-const DOCUMENTS_MAX: usize = 10_000;
 
 /// What a body says.
 #[derive(Clone, Debug)]
@@ -90,43 +84,15 @@ pub fn yaml(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     }
 }
 
-/// Reads all documents of a YAML file, leaving out empty ones. A key that is there twice is an
-/// error here. Aliases are bounded, so that a small file cannot become a large value.
-///
-/// The parser takes a few frames of the stack for each level, and threads of a server have little:
-/// it gets a thread of its own with enough.
+/// Reads all documents of a YAML file, leaving out empty ones. The first error ends it; a key that
+/// is there twice is one.
 pub fn yaml_documents(text: &str) -> Result<Vec<Value>, DecodeError> {
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().stack_size(YAML_STACK_BYTES);
-        let reader = thread
-            .spawn_scoped(scope, || read_yaml(text))
-            .map_err(|error| without_place(format!("no thread to read the YAML with: {error}")))?;
-        reader.join().unwrap_or_else(|_| Err(without_place("the YAML cannot be read".to_owned())))
-    })
-}
-
-fn read_yaml(text: &str) -> Result<Vec<Value>, DecodeError> {
-    let options = serde_saphyr::options! {
-        budget: serde_saphyr::budget! {
-            max_documents: DOCUMENTS_MAX,
-            max_depth: DEPTH_MAX,
-            max_nodes: NODES_MAX,
-            max_events: 4 * NODES_MAX,
-        },
-        alias_limits: serde_saphyr::alias_limits! {
-            max_total_replayed_events: NODES_MAX,
-            max_replay_stack_depth: 16,
-        },
-        duplicate_keys: DuplicateKeyPolicy::Error,
-        // Norway is not false.
-        strict_booleans: true,
-        with_snippet: false,
-        // Gathered, more than a few in a row would be an error.
-        emit_comments: false,
-    };
-    let bounded: Vec<Bounded> = serde_saphyr::from_multiple_with_options(text, options)
-        .map_err(|error| yaml_error(&error))?;
-    Ok(bounded.into_iter().map(|Bounded(value)| value).collect())
+    let limits = Limits { depth: DEPTH_MAX, nodes: NODES_MAX, ..Limits::default() };
+    let (documents, problems) = tombolo_yaml::documents(text, &limits);
+    match problems.iter().find(|problem| problem.severity == Severity::Error) {
+        Some(problem) => Err(yaml_error(problem, text)),
+        None => Ok(documents.iter().map(tombolo_yaml::Node::to_json).collect()),
+    }
 }
 
 fn text(bytes: &[u8]) -> Result<&str, DecodeError> {
@@ -147,42 +113,19 @@ fn json_error(error: &serde_json::Error) -> DecodeError {
     DecodeError { place: Some(place), message }
 }
 
-fn yaml_error(error: &serde_saphyr::Error) -> DecodeError {
-    let place =
-        error.location().map(|location| Place { line: location.line(), column: location.column() });
-    let suffix = match place {
-        Some(Place { line, column }) => format!(" at line {line}, column {column}"),
-        None => String::new(),
+fn yaml_error(problem: &tombolo_yaml::Problem, text: &str) -> DecodeError {
+    let at = Lines::new(text).position(problem.span.start);
+    let message = match &problem.expected {
+        Some(expected) => format!("{}; expected {expected}", problem.message),
+        None => problem.message.clone(),
     };
-    let text = error.without_snippet().to_string();
-    let message = match error.without_snippet() {
-        // The parser's words are for who calls it, not for who wrote the file.
-        serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => {
-            format!("the field {key:?} is there more than once")
-        }
-        serde_saphyr::Error::NonFiniteFloat { .. } => {
-            "infinity and NaN are not numbers here".to_owned()
-        }
-        _ => text.strip_suffix(&suffix).unwrap_or(&text).to_owned(),
-    };
-    DecodeError { place, message }
+    DecodeError { place: Some(Place { line: at.line.into(), column: at.column.into() }), message }
 }
 
 /// What was met so far, over all the nodes of a body.
 struct Seen {
     nodes: usize,
     duplicates: Findings,
-}
-
-/// A value of a YAML document, bounded like a JSON one: the parser counts what it reads, and this
-/// counts what aliases and merge keys make of it.
-struct Bounded(Value);
-
-impl<'de> serde::Deserialize<'de> for Bounded {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Bounded, D::Error> {
-        let seen = RefCell::new(Seen { nodes: 0, duplicates: Findings::default() });
-        Node { path: &Path::ROOT, depth: 0, seen: &seen }.deserialize(deserializer).map(Bounded)
-    }
 }
 
 /// Reads one node, with its place and the counts.
@@ -231,14 +174,6 @@ impl<'de> Visitor<'de> for Node<'_> {
 
     fn visit_unit<E>(self) -> Result<Value, E> {
         Ok(Value::Null)
-    }
-
-    fn visit_none<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        deserializer.deserialize_any(self)
     }
 
     fn visit_bool<E>(self, flag: bool) -> Result<Value, E> {
