@@ -4,7 +4,7 @@
 //! looks, also after a power cut, finds the old text or the new one.
 
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -95,12 +95,11 @@ impl Folder {
 
     /// Writes a file whole, readable by nobody else, and only returns when it is on disk.
     pub fn write(&self, name: &str, text: &str) -> Result<(), Error> {
-        let path = self.path.join(name);
-        let draft = self.path.join(format!(".{name}.draft"));
-        let written = write_draft(&draft, text)
-            .and_then(|()| fs::rename(&draft, &path))
-            .and_then(|()| File::open(&self.path)?.sync_all());
-        written.map_err(|source| Error::File { doing: "write", path, source })
+        tombolo_identity::write_secret(&self.path, name, text).map_err(|source| Error::File {
+            doing: "write",
+            path: self.path.join(name),
+            source,
+        })
     }
 
     /// The key of this agent; made if there is none. One that is there is never replaced: the
@@ -153,18 +152,6 @@ impl Credentials {
     pub fn is_expired(&self, now: Timestamp) -> bool {
         self.lifetime().map_or(true, |lifetime| lifetime.expires <= now)
     }
-}
-
-fn write_draft(draft: &Path, text: &str) -> std::io::Result<()> {
-    // Left by a write that was cut short; it may be a link or open to others.
-    match fs::remove_file(draft) {
-        Ok(()) => (),
-        Err(error) if error.kind() == ErrorKind::NotFound => (),
-        Err(error) => return Err(error),
-    }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(SECRET_MODE).open(draft)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
 }
 
 impl std::fmt::Debug for Credentials {

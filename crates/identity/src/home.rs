@@ -25,6 +25,7 @@ mod files;
 pub mod kubeconfig;
 
 use files::Folder;
+pub use files::write_secret;
 
 const AUTHORITY_CERTIFICATE: &str = "ca.crt";
 const AUTHORITY_KEY: &str = "ca.key";

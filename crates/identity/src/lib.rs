@@ -19,6 +19,6 @@ pub mod token;
 pub use access::{Attributes, Denied, Permit, Verb, authorize};
 pub use authority::Authority;
 pub use error::Error;
-pub use home::Home;
+pub use home::{Home, write_secret};
 pub use subject::{Role, Subject, Via};
 pub use token::{AccessToken, Token, TokenHash};

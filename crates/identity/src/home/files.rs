@@ -124,27 +124,31 @@ impl Folder {
         self.replace(name, text)
     }
 
-    /// Writes a file whole: whoever looks finds the old text or the new one, also after a crash.
     pub(super) fn replace(&self, name: &str, text: &str) -> Result<(), Error> {
-        let path = self.path(name);
-        let draft = self.path(&format!(".{name}.draft"));
-        let written = write_draft(&draft, text)
-            .and_then(|()| fs::rename(&draft, &path))
-            .and_then(|()| File::open(&self.path)?.sync_all());
-        written.map_err(|source| Error::File { doing: "write", path, source })
+        write_secret(&self.path, name, text).map_err(|source| Error::File {
+            doing: "write",
+            path: self.path(name),
+            source,
+        })
     }
 }
 
-fn write_draft(draft: &Path, text: &str) -> std::io::Result<()> {
-    // Left by a start that was cut short; it may be a link or open to others.
-    match fs::remove_file(draft) {
+/// Writes a file whole, closed to others: whoever looks finds the old text or the new one, also
+/// after a power cut. Returns when it is on disk.
+pub fn write_secret(folder: &Path, name: &str, text: &str) -> std::io::Result<()> {
+    let draft = folder.join(format!(".{name}.draft"));
+    // Left by a write that was cut short; it may be a link or open to others.
+    match fs::remove_file(&draft) {
         Ok(()) => (),
         Err(error) if error.kind() == ErrorKind::NotFound => (),
         Err(error) => return Err(error),
     }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(SECRET_MODE).open(draft)?;
+    let mut file =
+        OpenOptions::new().write(true).create_new(true).mode(SECRET_MODE).open(&draft)?;
     file.write_all(text.as_bytes())?;
-    file.sync_all()
+    file.sync_all()?;
+    fs::rename(&draft, folder.join(name))?;
+    File::open(folder)?.sync_all()
 }
 
 fn close_folder(path: &Path) -> std::io::Result<Option<String>> {
