@@ -21,14 +21,20 @@ as_root() {
 }
 
 apt_updated=no
+# Waits for another installer to finish (a new machine often has one running), and tries twice: a
+# mirror that answers badly once is no reason to skip tests.
 apt_install() {
   have apt-get || return 1
-  if [ "$apt_updated" = no ]; then
-    apt_updated=yes
-    as_root apt-get update -qq >/dev/null 2>&1 || true
-  fi
-  as_root env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -y -qq --no-install-recommends "$@" >/dev/null 2>&1
+  local lock=(-o DPkg::Lock::Timeout=300) attempt
+  for attempt in 1 2; do
+    if [ "$apt_updated" = no ] || [ "$attempt" = 2 ]; then
+      as_root apt-get "${lock[@]}" update -qq >/dev/null 2>&1 || true
+      apt_updated=yes
+    fi
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get "${lock[@]}" install -y -qq \
+      --no-install-recommends "$@" >/dev/null 2>&1 && return
+  done
+  return 1
 }
 
 install_packages() {
