@@ -96,11 +96,19 @@ fn placement(at: &Placement, colour: bool) -> String {
     }
     for other in alternatives {
         let node = other.node.unwrap_or(other.site);
-        let behind = other.behind.map_or(String::new(), |behind| format!(" {behind} behind:"));
+        let behind = other.behind.map(behind).unwrap_or_default();
         let reason = other.reason.unwrap_or_default();
         text.push_str(&format!("  not {}:{behind} {}\n", harmless(&node), harmless(&reason)));
     }
     text
+}
+
+/// One that scores more by itself would cost the others more than that.
+fn behind(points: f64) -> String {
+    match points < 0.0 {
+        true => format!(" {} better by itself, but", -points),
+        false => format!(" {points} behind:"),
+    }
 }
 
 async fn now(
