@@ -90,10 +90,14 @@ async fn carry_out(client: &Client, observed: &Observed, plan: &Plan) -> bool {
         left = left.saturating_sub(steps.actions.len());
         all_done &= act::apply(client, app, &steps.actions).await;
     }
+    let all_fit = plan.releases.len() + plan.doubts.len() <= left;
     for release in plan.releases.iter().take(left) {
         all_done &= act::release(client, release).await;
     }
-    all_done && plan.releases.len() <= left
+    for doubt in plan.doubts.iter().take(left.saturating_sub(plan.releases.len())) {
+        all_done &= act::doubt(client, doubt).await;
+    }
+    all_done && all_fit
 }
 
 /// A search may take long; other loops must not wait for it.

@@ -6,6 +6,7 @@
 //! dies in between leaves nothing half decided: whoever looks next goes on where it stopped.
 
 mod current;
+mod doubt;
 mod materialise;
 mod peers;
 mod release;
@@ -19,6 +20,7 @@ use std::fmt;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use tombolo_model::condition::Condition;
 use tombolo_model::{App, AppStatus, Assignment, AssignmentSpec, Link, Node, Site};
 use tombolo_placement::select::Limits;
 use tombolo_placement::{Continuum, Load, Options};
@@ -51,6 +53,8 @@ pub struct Observed {
 pub struct Memory {
     /// Nodes that are not ready, and since when we know.
     silent: BTreeMap<String, Monotonic>,
+    /// Assignments of theirs that are known to be in doubt, by uid.
+    doubted: BTreeSet<String>,
     /// Which components fail where.
     troubles: strikes::Troubles,
 }
@@ -61,6 +65,8 @@ pub struct Plan {
     pub steps: Vec<Steps>,
     /// Assignments that nobody will take down, also of Apps that are gone.
     pub releases: Vec<Release>,
+    /// Assignments of which nobody knows any more whether they are up.
+    pub doubts: Vec<Doubt>,
     pub memory: Memory,
     /// When a silent node has had all its time.
     pub wake_at: Option<Monotonic>,
@@ -116,6 +122,17 @@ pub struct Release {
     pub why: String,
 }
 
+/// The node of an Assignment that was up has fallen silent: its conditions say that nobody knows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Doubt {
+    pub namespace: String,
+    pub name: String,
+    /// Only if it is still the one that was looked at.
+    pub resource_version: String,
+    /// All of them, as they shall be.
+    pub conditions: Vec<Condition>,
+}
+
 /// Something that people should hear of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct News {
@@ -169,7 +186,8 @@ pub fn plan(
         [world.wake_at(), release::wake_at(&world), strikes::wake_at(&memory.troubles, now)];
     let wake_at = wakes.into_iter().flatten().min();
     let releases = release::releases(&world);
-    Plan { steps, releases, memory, wake_at, notes }
+    let doubts = doubt::doubts(&world, &memory.doubted, time_of_day);
+    Plan { steps, releases, doubts, memory, wake_at, notes }
 }
 
 /// How busy each node is, as its agent has measured it.
@@ -212,15 +230,22 @@ impl Memory {
     fn after(&self, observed: &Observed, now: Monotonic) -> Memory {
         let silent: BTreeSet<&str> = current::silent_nodes(observed).into_iter().collect();
         let troubles = strikes::remember(&self.troubles, &observed.assignments, &silent, now);
+        let doubted = doubt::remember(&self.doubted, &observed.assignments, &silent);
         let since = |node: &str| self.silent.get(node).copied().unwrap_or(now);
         let silent = silent.into_iter().map(|node| (node.to_owned(), since(node))).collect();
-        Memory { silent, troubles }
+        Memory { silent, doubted, troubles }
     }
 }
 
 impl fmt::Display for Release {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "let go of {}: {}", self.name, self.why)
+    }
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "doubt {}: its node is silent", self.name)
     }
 }
 

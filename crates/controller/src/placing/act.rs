@@ -6,7 +6,7 @@ use kube::{Client, ResourceExt};
 use serde_json::json;
 
 use tombolo_model::{App, Assignment, keys};
-use tombolo_plan::placing::{Action, News, Release, Verb};
+use tombolo_plan::placing::{Action, Doubt, News, Release, Verb};
 
 use crate::clock;
 use crate::event::{self, Tone};
@@ -54,6 +54,20 @@ pub(super) async fn release(client: &Client, release: &Release) -> bool {
     };
     write_event(client, about, Tone::Warning, "Abandoned", &release.why).await;
     true
+}
+
+/// Writes that nobody knows any more whether an instance is up. Whether it was written.
+pub(super) async fn doubt(client: &Client, doubt: &Doubt) -> bool {
+    tracing::info!(%doubt, "applying");
+    let write = async {
+        let api: Api<Assignment> = Api::namespaced(client.clone(), &doubt.namespace);
+        let version = Some(doubt.resource_version.clone());
+        let patch = guarded(version, "/status/conditions", json!(doubt.conditions))?;
+        api.patch_status(&doubt.name, &as_ourselves(), &Patch::Json::<()>(patch)).await.map(drop)
+    };
+    let written = write.await;
+    let told = |error: &_| tracing::warn!(%doubt, %error, "failed; the next look decides again");
+    written.inspect_err(told).is_ok()
 }
 
 async fn carry_out(client: &Client, app: &App, verb: &Verb) -> Result<(), kube::Error> {

@@ -10,7 +10,8 @@ use tombolo_model::needs::{Needs, Resources};
 use tombolo_model::run::Run;
 use tombolo_model::{App, Assignment, AssignmentSpec, Engine, keys, names};
 
-use super::current::{Instance, View, World, is_available};
+use super::current::{Instance, View, World};
+use super::doubt::was_up;
 use super::{Action, Verb, peers};
 
 /// What is left of the 253 characters of a name after component, number and hash.
@@ -76,7 +77,7 @@ fn dismissal(
     match () {
         () if waits && node.is_some_and(|node| world.has_node(node)) => None,
         () if view.is_up(instead) => Some("it has moved, and the new one is up"),
-        () if !is_available(known) => Some("it has moved, and was not up"),
+        () if !was_up(known) => Some("it has moved, and was not up"),
         () => None,
     }
 }

@@ -8,7 +8,8 @@ use tombolo_model::app::Placement;
 use tombolo_model::assignment::Peer;
 use tombolo_model::component::{Component, Connection, OnMove};
 
-use super::current::{View, World, is_available};
+use super::current::{View, World};
+use super::doubt::was_up;
 use super::status;
 
 /// Addresses that an instance is told of one other component.
@@ -77,7 +78,7 @@ fn callee<'w>(
 }
 
 fn serves(assignment: &Assignment) -> bool {
-    assignment.metadata.deletion_timestamp.is_none() && is_available(assignment)
+    assignment.metadata.deletion_timestamp.is_none() && was_up(assignment)
 }
 
 fn rank(callee: &Assignment, at: &Placement, world: &World<'_>) -> Rank {

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use expect_test::{Expect, expect};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
-use tombolo_model::AppPhase;
+use tombolo_model::{AppPhase, ConditionStatus, condition};
 
 use super::*;
 
@@ -111,7 +111,14 @@ impl Stage {
             assert!(release.finalizers.is_empty());
             self.observed.assignments.retain(|a| !is(a));
         }
-        done + plan.releases.len().min(count.saturating_sub(done))
+        let done = done + plan.releases.len().min(count.saturating_sub(done));
+        let doubts = plan.doubts.len().min(count.saturating_sub(done));
+        for doubt in plan.doubts.into_iter().take(doubts) {
+            let is = |a: &&mut Assignment| a.metadata.name.as_ref() == Some(&doubt.name);
+            let one = self.observed.assignments.iter_mut().find(is).unwrap();
+            one.status.as_mut().unwrap().conditions = doubt.conditions;
+        }
+        done + doubts
     }
 
     fn carry_out(&mut self, app: usize, verb: Verb) {
@@ -192,6 +199,9 @@ impl Stage {
         }
         for release in plan.releases {
             writeln!(text, "{release}").unwrap();
+        }
+        for doubt in plan.doubts {
+            writeln!(text, "{doubt}").unwrap();
         }
         text
     }

@@ -110,6 +110,14 @@ fn the_original_gets_its_place_back_where_the_rule_says_so() {
         &stage,
         expect![[r#"
             write the status: Returned: data/0 on a1 (before on b1): its node has returned, and the rule says that the original stays
+        "#]],
+    );
+    // The other one serves until the original is known to be up.
+    stage.agents();
+    stage.look(1);
+    check_actions(
+        &stage,
+        expect![[r#"
             delete shop-data-0-381cea98: it has moved, and the new one is up
         "#]],
     );
@@ -216,4 +224,42 @@ fn what_a_removed_node_leaves_goes_at_once() {
             let go of shop-web-0-1fef2224: site a is gone
         "#]],
     );
+}
+
+#[test]
+fn doubts_what_a_silent_node_last_said_until_it_speaks_again() {
+    let available = |stage: &Stage| {
+        let status = stage.observed.assignments[0].status.as_ref().unwrap();
+        let known = condition::find(&status.conditions, "Available").unwrap();
+        (known.status, known.reason.clone(), known.message.clone())
+    };
+    let mut stage = Stage::new(&["a1:4"]);
+    stage.apply("shop", app(&[component("web", 1, "1")]));
+    stage.settle();
+    stage.set_ready("a1", false);
+    check_actions(
+        &stage,
+        expect![[r#"
+        write the status: what it says is old
+        doubt shop-web-0-1fef2224: its node is silent
+    "#]],
+    );
+    stage.settle();
+    let (status, reason, message) = available(&stage);
+    assert_eq!((status, reason.as_str()), (ConditionStatus::Unknown, "NodeSilent"));
+    assert_eq!(message, "a1 is silent; the instance was up when it was last heard of");
+
+    // An agent that can write though it is not heard is believed, and not contradicted for ever.
+    stage.set_ready("a1", true);
+    stage.agents();
+    stage.set_ready("a1", false);
+    check_actions(&stage, expect![""]);
+    assert_eq!(available(&stage).0, ConditionStatus::True);
+
+    // The next silence is a new one.
+    stage.set_ready("a1", true);
+    stage.settle();
+    stage.set_ready("a1", false);
+    stage.settle();
+    assert_eq!(available(&stage).0, ConditionStatus::Unknown);
 }
