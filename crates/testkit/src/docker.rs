@@ -24,12 +24,8 @@ pub struct Engine {
 impl Engine {
     /// Nothing where there can be none; then `test` is noted as skipped.
     pub fn start(test: &str) -> Option<Engine> {
-        let paths = std::env::var_os("PATH").unwrap_or_default();
-        let found =
-            |program: &&str| std::env::split_paths(&paths).any(|path| path.join(program).exists());
-        if let Some(missing) = ["dockerd", "docker", "busybox"].iter().find(|name| !found(name)) {
-            tools::skip(test, &format!("this machine has no {missing}"));
-            return None;
+        for program in ["dockerd", "docker", "busybox"] {
+            tools::program(test, program)?;
         }
         if !rustix::process::geteuid().is_root() {
             tools::skip(test, "only root can start a Docker engine");

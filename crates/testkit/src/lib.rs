@@ -8,10 +8,12 @@ pub mod binary;
 mod command;
 pub mod docker;
 pub mod parsers;
+pub mod rig;
 mod server;
 pub mod tools;
 mod wait;
 
 pub use command::{Ran, Running};
+pub use rig::Rig;
 pub use server::Tombolo;
 pub use wait::eventually;

@@ -17,6 +17,19 @@ pub fn python(test: &str) -> Option<PathBuf> {
     find(test, "a Python with the kubernetes client", python, &["-c", "import kubernetes"])
 }
 
+/// A program of the path, or one that `scripts/install-test-tools.sh` has fetched; otherwise `test`
+/// is noted as skipped.
+pub fn program(test: &str, name: &str) -> Option<PathBuf> {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let fetched = cache().map(|cache| cache.join("bin"));
+    let found = std::env::split_paths(&paths).chain(fetched).map(|path| path.join(name));
+    let found = found.into_iter().find(|path| path.is_file());
+    if found.is_none() {
+        skip(test, &format!("this machine has no {name}"));
+    }
+    found
+}
+
 /// A file of the projects whose formats are read, which are not part of this repository; without
 /// it, `test` is noted as skipped.
 pub fn shared(test: &str, path: &str) -> Option<PathBuf> {
@@ -54,10 +67,14 @@ fn find(test: &str, what: &str, program: PathBuf, probe: &[&str]) -> Option<Path
 }
 
 fn python_in_cache() -> Option<PathBuf> {
-    let cache = variable("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .or_else(|| variable("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
-    Some(cache.join("tombolo/venv/bin/python"))
+    Some(cache()?.join("venv/bin/python"))
+}
+
+/// What the tests have fetched.
+fn cache() -> Option<PathBuf> {
+    let cache = variable("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".cache")))?;
+    Some(cache.join("tombolo"))
 }
 
 fn variable(name: &str) -> Option<String> {
