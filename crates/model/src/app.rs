@@ -266,11 +266,12 @@ named! {
         Pending = "Pending",
         /// Places are being chosen.
         Placing = "Placing",
-        /// Places are chosen and instances are starting.
+        /// Places are chosen and instances are starting, or being updated.
         Deploying = "Deploying",
-        /// All instances are up.
+        /// All instances are up, and what the App says.
         Running = "Running",
-        /// Some instances are not up, or a policy is violated.
+        /// Some instances are not up or went back to what they were before an update, or a policy is
+        /// violated.
         Degraded = "Degraded",
         /// No choice of nodes satisfies the needs.
         Unplaceable = "Unplaceable",

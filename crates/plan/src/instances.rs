@@ -16,7 +16,7 @@ use std::time::Duration;
 use crate::Monotonic;
 
 use one::One;
-pub use phase::{Fact, Facts, Phase};
+pub use phase::{Fact, Facts, Phase, ROLLED_BACK};
 
 /// An instance without a health check counts as well once it has run this long: most programs that
 /// cannot run say so at once.

@@ -206,8 +206,9 @@ fn actions(
     world: &current::World<'_>,
     time_of_day: &Time,
 ) -> Vec<Action> {
+    let completion = materialise::complete(view, &verdict.placements, world);
     let mut actions = Vec::new();
-    let status = status::status(view, verdict, time_of_day);
+    let status = status::status(view, verdict, &completion.outdated, time_of_day);
     if view.app.status.as_ref() != Some(&status) {
         let mut news = status::news(view, verdict);
         news.truncate(NEWS_MAX);
@@ -217,7 +218,7 @@ fn actions(
         };
         actions.push(Action { verb: Verb::Decide { status: Box::new(status), news }, why });
     }
-    actions.extend(materialise::complete(view, &verdict.placements, world));
+    actions.extend(completion.actions);
     actions
 }
 

@@ -7,6 +7,9 @@ use tombolo_model::ConditionStatus;
 
 use super::{FAILURES_MAX, Problem};
 
+/// The reason of all conditions when an update has failed and the revision before it serves.
+pub const ROLLED_BACK: &str = "RolledBack";
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Components that should come first are not up.
@@ -178,7 +181,7 @@ impl Phase {
             Phase::Blocked(problem) => (problem.reason.clone(), problem.message.clone()),
             Phase::RolledBack { problem, .. } => {
                 let message = format!("went back to the last good revision: {}", problem.message);
-                ("RolledBack".to_owned(), message)
+                (ROLLED_BACK.to_owned(), message)
             }
             Phase::Stopped => words("Stopped", "it was asked to stop"),
             Phase::CutOff => words("CutOff", "taken down: the controller is out of reach"),

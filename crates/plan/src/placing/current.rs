@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tombolo_model::app::Placement;
 use tombolo_model::component::Component;
-use tombolo_model::condition::{self, AVAILABLE, READY};
+use tombolo_model::condition::{self, AVAILABLE, DEGRADED, READY};
 use tombolo_model::needs::Resources;
 use tombolo_model::{App, Assignment, Condition, ConditionStatus, Node, Site};
 use tombolo_placement::ask::app_id;
@@ -14,6 +14,7 @@ use tombolo_placement::{Hold, Running};
 use super::rule::{current, patience};
 use super::{Memory, Observed};
 use crate::Monotonic;
+use crate::instances::ROLLED_BACK;
 
 /// Ends the id of an App for instances that are on their way out. No name has this character.
 const LEAVING: char = '\u{1}';
@@ -269,6 +270,17 @@ impl<'o> View<'o> {
         let seen = assignment.status.as_ref().and_then(|status| status.observed_generation);
         let current = seen.is_none_or(|seen| Some(seen) >= assignment.metadata.generation);
         current && assignment.metadata.deletion_timestamp.is_none() && self.is_well(assignment)
+    }
+
+    /// What its agent says of an instance that went back to what it was before: it serves, but what
+    /// the App says now did not come up.
+    pub(super) fn rolled_back(&self, at: &Placement) -> Option<&'o str> {
+        let assignment = self.assignment(at)?;
+        let status = assignment.status.as_ref()?;
+        let degraded = condition::find(&status.conditions, DEGRADED)?;
+        let is_so = degraded.status == ConditionStatus::True && degraded.reason == ROLLED_BACK;
+        let is_current = status.observed_generation >= assignment.metadata.generation;
+        (is_so && is_current).then_some(degraded.message.as_str())
     }
 
     /// Whether the instance is on a silent node, which is waited for.

@@ -18,16 +18,20 @@ use super::{Action, Verb, peers};
 const APP_CHARS_MAX: usize = 160;
 
 /// What is missing between the placements and the Assignments that are there.
-pub(super) fn complete(
-    view: &View<'_>,
-    placements: &[Placement],
-    world: &World<'_>,
-) -> Vec<Action> {
+#[derive(Debug, Default)]
+pub(super) struct Completion {
+    pub actions: Vec<Action>,
+    /// Instances that are not yet what the App says, by their number among the placements.
+    pub outdated: BTreeSet<usize>,
+}
+
+pub(super) fn complete(view: &View<'_>, placements: &[Placement], world: &World<'_>) -> Completion {
     let mut actions = Vec::new();
     let by_instance: BTreeMap<Instance<'_>, &Placement> =
         placements.iter().map(|at| ((at.component.as_str(), at.replica), at)).collect();
     let mut budgets = Budgets { view, placements, left: BTreeMap::new() };
-    for at in placements {
+    let mut changes = Vec::new();
+    for (number, at) in placements.iter().enumerate() {
         let Some(component) = view.component(&at.component) else { continue };
         let name = at.assignment.clone().unwrap_or_else(|| assignment_name(view.app, at));
         let Some(wanted) = assignment(view, component, at, &name, world) else { continue };
@@ -38,7 +42,22 @@ pub(super) fn complete(
                 actions.push(Action { verb: Verb::Create(Box::new(wanted)), why });
             }
             Some(known) if known.metadata.deletion_timestamp.is_some() => (),
-            Some(known) => actions.extend(update(component, known, wanted, &mut budgets)),
+            Some(known) => changes.extend(
+                Change::between(known, wanted.spec).map(|change| (number, component, change)),
+            ),
+        }
+    }
+    let outdated: BTreeSet<usize> = changes
+        .iter()
+        .filter(|(.., change)| change.is_update())
+        .map(|(number, ..)| *number)
+        .collect();
+    let failed = failed(view, placements, &outdated);
+    for (_, component, change) in changes {
+        let held_up = change.is_update() && failed.contains(component.name.as_str());
+        let told_only = change.kind == ChangeKind::Surroundings;
+        if told_only || !held_up && budgets.may_end(component, change.known) {
+            actions.push(change.action());
         }
     }
     let named: BTreeSet<&str> =
@@ -54,7 +73,19 @@ pub(super) fn complete(
             actions.push(Action { verb, why: why.to_owned() });
         }
     }
-    actions
+    Completion { actions, outdated }
+}
+
+/// Components of which an instance was given what the App says now and went back to what it was: the
+/// others are not given it too.
+fn failed<'p>(
+    view: &View<'_>,
+    placements: &'p [Placement],
+    outdated: &BTreeSet<usize>,
+) -> BTreeSet<&'p str> {
+    let current = placements.iter().enumerate().filter(|(number, _)| !outdated.contains(number));
+    let failed = current.filter(|(_, at)| view.rolled_back(at).is_some());
+    failed.map(|(_, at)| at.component.as_str()).collect()
 }
 
 /// Why an Assignment that the status does not name may go now; `None` if it has to wait.
@@ -100,44 +131,63 @@ fn has_rival(
         })
 }
 
-fn update(
-    component: &Component,
-    known: &Assignment,
-    wanted: Assignment,
-    budgets: &mut Budgets<'_, '_>,
-) -> Option<Action> {
-    let mut spec = wanted.spec;
-    // Whoever holds the state goes on holding it, and a new generation of the App alone is no
-    // reason to touch what did not change.
-    spec.fence = known.spec.fence;
-    let generation = spec.app_generation;
-    spec.app_generation = known.spec.app_generation;
-    if spec == known.spec {
-        return None;
-    }
-    let told = AssignmentSpec {
-        peers: spec.peers.clone(),
-        decision: spec.decision.clone(),
-        ..known.spec.clone()
-    };
-    let why = if told == spec && bound(&spec) == bound(&known.spec) {
-        "its surroundings have changed"
-    } else {
-        if !budgets.may_end(component, known) {
+/// How an Assignment has to change.
+struct Change<'o> {
+    known: &'o Assignment,
+    spec: Box<AssignmentSpec>,
+    kind: ChangeKind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ChangeKind {
+    /// It is told, and goes on.
+    Surroundings,
+    PeerMoved,
+    Update,
+}
+
+impl<'o> Change<'o> {
+    fn between(known: &'o Assignment, wanted: AssignmentSpec) -> Option<Change<'o>> {
+        let generation = wanted.app_generation;
+        // Whoever holds the state goes on holding it, and a new generation of the App alone is no
+        // reason to touch what did not change.
+        let (fence, app_generation) = (known.spec.fence, known.spec.app_generation);
+        let spec = AssignmentSpec { fence, app_generation, ..wanted };
+        if spec == known.spec {
             return None;
         }
-        match told == spec {
-            true => "a peer has moved, and it is to be restarted then",
-            false => "the App has changed",
-        }
-    };
-    spec.app_generation = generation;
-    let verb = Verb::Update {
-        name: known.metadata.name.clone().unwrap_or_default(),
-        resource_version: known.metadata.resource_version.clone().unwrap_or_default(),
-        spec: Box::new(spec),
-    };
-    Some(Action { verb, why: why.to_owned() })
+        let told = AssignmentSpec {
+            peers: spec.peers.clone(),
+            decision: spec.decision.clone(),
+            ..known.spec.clone()
+        };
+        let kind = match (told == spec, bound(&spec) == bound(&known.spec)) {
+            (true, true) => ChangeKind::Surroundings,
+            (true, false) => ChangeKind::PeerMoved,
+            (false, _) => ChangeKind::Update,
+        };
+        let spec = Box::new(AssignmentSpec { app_generation: generation, ..spec });
+        Some(Change { known, spec, kind })
+    }
+
+    fn is_update(&self) -> bool {
+        self.kind == ChangeKind::Update
+    }
+
+    fn action(self) -> Action {
+        let why = match self.kind {
+            ChangeKind::Surroundings => "its surroundings have changed",
+            ChangeKind::PeerMoved => "a peer has moved, and it is to be restarted then",
+            ChangeKind::Update => "the App has changed",
+        };
+        let metadata = &self.known.metadata;
+        let verb = Verb::Update {
+            name: metadata.name.clone().unwrap_or_default(),
+            resource_version: metadata.resource_version.clone().unwrap_or_default(),
+            spec: self.spec,
+        };
+        Action { verb, why: why.to_owned() }
+    }
 }
 
 /// The addresses for which it is restarted when they change.

@@ -1,6 +1,8 @@
 //! What the status of an App says: how far it is, in words, numbers and conditions; and what of it
 //! is news.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tombolo_model::app::{Endpoint, Placement, Unplaced};
 use tombolo_model::component::{Expose, Protocol};
@@ -11,6 +13,7 @@ use tombolo_placement::ask;
 use super::News;
 use super::current::View;
 use super::verdict::Verdict;
+use crate::instances::ROLLED_BACK;
 
 /// A person reads this much.
 const MESSAGE_CHARS_MAX: usize = 1024;
@@ -19,15 +22,35 @@ const NAMED_MAX: usize = 4;
 /// Addresses of one App.
 const ENDPOINTS_MAX: usize = 256;
 
-pub(super) fn status(view: &View<'_>, verdict: &Verdict, time_of_day: &Time) -> AppStatus {
+/// `outdated` are the instances that are not yet what the App says, by their number among the
+/// placements.
+pub(super) fn status(
+    view: &View<'_>,
+    verdict: &Verdict,
+    outdated: &BTreeSet<usize>,
+    time_of_day: &Time,
+) -> AppStatus {
     let app = view.app;
     let generation = app.metadata.generation;
     let before = app.status.clone().unwrap_or_default();
     let wanted: usize = app.spec.components.iter().map(ask::instances).sum();
     let wanted = if app.spec.stopped { 0 } else { wanted };
     let up = verdict.placements.iter().filter(|at| view.serves(at)).count();
-    let phase = phase(view, verdict, (up, wanted), before.phase);
-    let message = message(view, verdict, phase);
+    let updating = updating(view, verdict, outdated);
+    let failed = rolled_back(view, verdict);
+    let is_current = updating.is_empty() && failed.is_none();
+    let phase = match phase(view, verdict, (up, wanted), before.phase) {
+        AppPhase::Running if failed.is_some() => AppPhase::Degraded,
+        AppPhase::Running if !updating.is_empty() => AppPhase::Deploying,
+        phase => phase,
+    };
+    let message = match failed {
+        Some(ref failed) if up == wanted => clipped(failed),
+        None if up == wanted && !updating.is_empty() => {
+            clipped(&format!("updating {}", some_of(&updating)))
+        }
+        Some(_) | None => message(view, verdict, phase),
+    };
     let mut conditions = before.conditions;
     let mut set = |kind: &str, holds: bool, reason: &str| {
         let status = if holds { ConditionStatus::True } else { ConditionStatus::False };
@@ -46,7 +69,8 @@ pub(super) fn status(view: &View<'_>, verdict: &Verdict, time_of_day: &Time) -> 
     let serves = is_placed && up == wanted;
     let phase_reason = phase.as_str();
     set(AVAILABLE, serves, phase_reason);
-    set(READY, serves, phase_reason);
+    let ready_reason = if failed.is_some() { ROLLED_BACK } else { phase_reason };
+    set(READY, serves && is_current, ready_reason);
     AppStatus {
         observed_generation: generation,
         phase: Some(phase),
@@ -96,7 +120,39 @@ fn message(view: &View<'_>, verdict: &Verdict, phase: AppPhase) -> String {
             }
         }
     };
+    clipped(&text)
+}
+
+fn clipped(text: &str) -> String {
     text.chars().take(MESSAGE_CHARS_MAX).collect()
+}
+
+/// Instances that are on their way to what the App says now. One that was given it counts until its
+/// agent has carried it out; a change of its surroundings alone is none, so that what was ready
+/// before stays so.
+fn updating(view: &View<'_>, verdict: &Verdict, outdated: &BTreeSet<usize>) -> Vec<String> {
+    let before = view.app.status.iter().flat_map(|status| &status.conditions);
+    let was_ready = before
+        .into_iter()
+        .any(|known| known.kind == READY && known.status == ConditionStatus::True);
+    let settled = |at: &Placement| view.assignment(at).is_some_and(|own| view.is_settled(own));
+    let placements = verdict.placements.iter().enumerate();
+    let on_their_way =
+        placements.filter(|(number, at)| outdated.contains(number) || !was_ready && !settled(at));
+    on_their_way.map(|(_, at)| place(at)).collect()
+}
+
+/// What became of an update that failed: what the first says, and who else.
+fn rolled_back(view: &View<'_>, verdict: &Verdict) -> Option<String> {
+    let failed = verdict.placements.iter().filter_map(|at| Some((at, view.rolled_back(at)?)));
+    let failed: Vec<(&Placement, &str)> = failed.collect();
+    let (first, why) = failed.first()?;
+    let mut text = format!("{} {why}", place(first));
+    let others: Vec<String> = failed[1..].iter().map(|(at, _)| place(at)).collect();
+    if !others.is_empty() {
+        text.push_str(&format!("; so did {}", some_of(&others)));
+    }
+    Some(text)
 }
 
 /// The first trouble in full, the others by name.
@@ -236,6 +292,11 @@ pub(super) fn news(view: &View<'_>, verdict: &Verdict) -> Vec<News> {
         news.push(News { bad: true, reason: "Unplaceable", message });
     } else if !refused.is_empty() && !was_refused {
         news.push(News { bad: true, reason: "Unplaceable", message: refused });
+    }
+    let conditions = before.map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let was_told = condition::find(conditions, READY).is_some_and(|own| own.reason == ROLLED_BACK);
+    if let Some(message) = rolled_back(view, verdict).filter(|_| !was_told) {
+        news.push(News { bad: true, reason: ROLLED_BACK, message });
     }
     news
 }

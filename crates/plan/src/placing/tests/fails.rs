@@ -96,3 +96,70 @@ fn two_with_state_leave_a_drained_node_one_after_the_other() {
         "#]],
     );
 }
+
+#[test]
+fn an_update_that_fails_stops_with_the_first_and_is_told() {
+    let mut stage = Stage::new(&["a1:4", "b1:4"]);
+    let with = |command: &str| {
+        let mut web = component("web", 2, "1");
+        web["run"] = json!([{"container": {"image": command}}]);
+        web["affinity"] = json!({"apart": ["web"]});
+        app(&[web])
+    };
+    stage.apply("shop", with("shop:1"));
+    stage.settle();
+    stage.apply("shop", with("shop:2"));
+    stage.look(usize::MAX);
+    let told = |stage: &Stage| {
+        let status = stage.observed.apps[0].status.clone().unwrap();
+        let ready = condition::find(&status.conditions, "Ready").unwrap().clone();
+        let available = condition::is_true(&status.conditions, "Available");
+        let (phase, message) = (status.phase.unwrap().as_str(), status.message.unwrap());
+        format!(
+            "{phase}, available {available}, ready {} ({}): {message}",
+            ready.status, ready.reason
+        )
+    };
+    expect![
+        "Deploying, available true, ready False (Deploying): updating web/0 on a1, web/1 on b1"
+    ]
+    .assert_eq(&told(&stage));
+
+    // The agent of the one that was given it goes back to the revision before.
+    stage.agents();
+    let roll_back = |stage: &mut Stage| {
+        let with_new =
+            |a: &&mut Assignment| serde_json::to_string(&a.spec.run).unwrap().contains("shop:2");
+        let mut count = 0;
+        for assignment in stage.observed.assignments.iter_mut().filter(with_new) {
+            count += 1;
+            let status = assignment.status.as_mut().unwrap();
+            let degraded = status.conditions.iter_mut().find(|known| known.kind == "Degraded");
+            let degraded = degraded.unwrap();
+            degraded.status = ConditionStatus::True;
+            degraded.reason = "RolledBack".to_owned();
+            degraded.message = "went back to the last good revision: no such image".to_owned();
+        }
+        count
+    };
+    assert_eq!(roll_back(&mut stage), 1);
+    check_actions(
+        &stage,
+        expect![[r#"
+            write the status: RolledBack: web/0 on a1 went back to the last good revision: no such image
+        "#]],
+    );
+    stage.look(usize::MAX);
+    assert_eq!(roll_back(&mut stage), 1, "the other one is spared");
+    check_actions(&stage, expect![""]);
+    expect!["Degraded, available true, ready False (RolledBack): web/0 on a1 went back to the last good revision: no such image"]
+        .assert_eq(&told(&stage));
+
+    // What is right again is rolled out.
+    stage.apply("shop", with("shop:3"));
+    stage.settle();
+    expect!["Running, available true, ready True (Running): all instances are up"]
+        .assert_eq(&told(&stage));
+    let runs = serde_json::to_string(&stage.observed.assignments).unwrap();
+    assert!(!runs.contains("shop:1") && !runs.contains("shop:2"), "{runs}");
+}
