@@ -92,7 +92,9 @@ pub(crate) fn by_events(text: &str, limits: &Limits) -> (Vec<Node>, Vec<Problem>
             Some(Err(error)) => {
                 builder.tree.problems.push(syntax::problem(&error, text, &builder.lines));
                 builder.tree.abandon();
-                if builder.tree.is_full() || !matches!(parser.proceed_next_document(), Ok(true)) {
+                if builder.tree.problems.is_full()
+                    || !matches!(parser.proceed_next_document(), Ok(true))
+                {
                     break;
                 }
             }

@@ -14,12 +14,25 @@ pub struct Position {
 pub struct Lines<'a> {
     text: &'a str,
     starts: Vec<u32>,
+    /// The characters before each block of the text, so that a place far behind in a long line need
+    /// not be counted from its beginning; empty where every character is one byte.
+    blocks: Vec<u32>,
 }
+
+/// Bytes that are counted for one place at the most.
+const BLOCK: usize = 1024;
 
 impl<'a> Lines<'a> {
     pub fn new(text: &'a str) -> Lines<'a> {
         let after = text.match_indices('\n').map(|(index, _)| offset(index + 1));
-        Lines { text, starts: std::iter::once(0).chain(after).collect() }
+        let starts = std::iter::once(0).chain(after).collect();
+        let blocks = text.as_bytes().chunks(BLOCK).scan(0, |before, block| {
+            let own = characters(block);
+            *before += own;
+            Some(*before - own)
+        });
+        let blocks = if text.is_ascii() { Vec::new() } else { blocks.collect() };
+        Lines { text, starts, blocks }
     }
 
     /// The place of a byte; the end of the text for one beyond it.
@@ -27,8 +40,8 @@ impl<'a> Lines<'a> {
         let line = self.line_index(byte);
         let start = self.starts[line] as usize;
         let end = self.boundary(byte as usize).max(start);
-        let column = self.text[start..end].chars().count();
-        Position { line: offset(line + 1), column: offset(column + 1) }
+        let column = self.characters_before(end) - self.characters_before(start);
+        Position { line: offset(line + 1), column: column + 1 }
     }
 
     /// The line, counted from 1, without its break; nothing when there is no such line.
@@ -60,6 +73,15 @@ impl<'a> Lines<'a> {
         Span::new(span.start, span.end.min(start + offset(length)).max(span.start))
     }
 
+    fn characters_before(&self, end: usize) -> u32 {
+        match self.blocks.get(end / BLOCK) {
+            Some(before) => before + characters(&self.text.as_bytes()[end - end % BLOCK..end]),
+            None if self.blocks.is_empty() => offset(end),
+            // The end of a text that fills its last block.
+            None => offset(self.text.chars().count()),
+        }
+    }
+
     fn line_index(&self, byte: u32) -> usize {
         self.starts.partition_point(|start| *start <= byte).saturating_sub(1)
     }
@@ -71,6 +93,11 @@ impl<'a> Lines<'a> {
         }
         end
     }
+}
+
+/// Characters that begin in a stretch of bytes.
+fn characters(bytes: &[u8]) -> u32 {
+    offset(bytes.iter().filter(|byte| (**byte & 0b1100_0000) != 0b1000_0000).count())
 }
 
 /// Texts are bounded far below this, see [`crate::Limits::bytes`].
@@ -96,6 +123,21 @@ mod tests {
         check("", 0, 1, 1);
         // In the middle of a character: the place of the character.
         check("ä", 1, 1, 1);
+    }
+
+    #[test]
+    fn counts_the_same_over_many_blocks() {
+        for text in ["ä€x".repeat(2000), "x".repeat(5000), "ä".repeat(BLOCK)] {
+            let text = format!("first\n{text}\nlast");
+            for (index, (byte, letter)) in text.char_indices().enumerate().skip(6) {
+                if letter == '\n' {
+                    break;
+                }
+                check(&text, offset(byte), 2, offset(index - 5));
+            }
+            check(&text, offset(text.len()), 3, 5);
+        }
+        check(&"ä".repeat(BLOCK), offset(2 * BLOCK), 1, offset(BLOCK + 1));
     }
 
     #[test]

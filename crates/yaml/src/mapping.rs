@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::node::{Key, Node, Span, Value};
-use crate::problem::Problem;
+use crate::problem::{Problem, Problems};
 
 /// Up to so many keys are compared each with each, which is quicker than sorting them.
 const FEW_KEYS: usize = 16;
 
 /// The entries of a map without duplicates, with merge keys unfolded.
-pub(crate) fn finish(entries: Vec<(Key, Node)>, problems: &mut Vec<Problem>) -> Vec<(Key, Node)> {
+pub(crate) fn finish(entries: Vec<(Key, Node)>, problems: &mut Problems) -> Vec<(Key, Node)> {
     let is_odd = |(key, _): &(Key, Node)| is_merge(key) || is_entry_written_as_key(key);
     if !entries.iter().any(is_odd) && !has_twins(&entries) {
         return entries;
@@ -39,7 +39,7 @@ fn is_entry_written_as_key(key: &Key) -> bool {
     is_entry_without_blank(&key.text) && !key.is_quoted()
 }
 
-fn finish_odd(entries: Vec<(Key, Node)>, problems: &mut Vec<Problem>) -> Vec<(Key, Node)> {
+fn finish_odd(entries: Vec<(Key, Node)>, problems: &mut Problems) -> Vec<(Key, Node)> {
     let mut merges = Vec::new();
     let mut kept: Vec<(Key, Node)> = Vec::with_capacity(entries.len());
     let mut seen: BTreeMap<String, Span> = BTreeMap::new();
@@ -66,9 +66,7 @@ fn finish_odd(entries: Vec<(Key, Node)>, problems: &mut Vec<Problem>) -> Vec<(Ke
             }
         }
     }
-    for (key, node) in merges {
-        merge(&key, node, &mut kept, problems);
-    }
+    merge(merges, &mut kept, problems);
     kept
 }
 
@@ -93,23 +91,18 @@ fn duplicate(key: &Key, first: Span) -> Problem {
         .see(first, "first here")
 }
 
-/// Takes in the entries of `<<` that the map does not have itself; of several maps the first wins.
-fn merge(key: &Key, node: Node, kept: &mut Vec<(Key, Node)>, problems: &mut Vec<Problem>) {
-    let sources = match node.value {
-        Value::List(items) => items,
-        Value::Null
-        | Value::Bool(_)
-        | Value::Int(_)
-        | Value::Float(_)
-        | Value::String(_)
-        | Value::Map(_) => vec![node],
-    };
+/// Takes in the entries of every `<<` that the map does not have itself; of several maps the first
+/// wins.
+fn merge(merges: Vec<(Key, Node)>, kept: &mut Vec<(Key, Node)>, problems: &mut Problems) {
+    if merges.is_empty() {
+        return;
+    }
     let mut present: BTreeSet<String> = kept.iter().map(|(key, _)| key.text.clone()).collect();
-    for source in sources {
+    for (at, source) in merges.into_iter().flat_map(sources) {
         let kind = source.kind();
         let Value::Map(entries) = source.value else {
             let message = format!("\"<<\" takes in mappings, found {kind}");
-            let problem = Problem::error("merge-of-no-mapping", key.span, message);
+            let problem = Problem::error("merge-of-no-mapping", at, message);
             problems.push(problem.expecting("an alias of a mapping, such as *defaults"));
             continue;
         };
@@ -119,4 +112,18 @@ fn merge(key: &Key, node: Node, kept: &mut Vec<(Key, Node)>, problems: &mut Vec<
             }
         }
     }
+}
+
+/// What a `<<` takes in: one map, or a list of them.
+fn sources((key, node): (Key, Node)) -> impl Iterator<Item = (Span, Node)> {
+    let nodes = match node.value {
+        Value::List(items) => items,
+        Value::Null
+        | Value::Bool(_)
+        | Value::Int(_)
+        | Value::Float(_)
+        | Value::String(_)
+        | Value::Map(_) => vec![node],
+    };
+    nodes.into_iter().map(move |node| (key.span, node))
 }

@@ -62,3 +62,38 @@ impl Problem {
         self
     }
 }
+
+/// The problems of a text: as many as are told, and the number of the others.
+#[derive(Debug)]
+pub(crate) struct Problems {
+    told: Vec<Problem>,
+    most: usize,
+    left_out: usize,
+}
+
+impl Problems {
+    pub(crate) fn new(most: usize) -> Problems {
+        Problems { told: Vec::new(), most, left_out: 0 }
+    }
+
+    pub(crate) fn push(&mut self, problem: Problem) {
+        match self.told.len() < self.most {
+            true => self.told.push(problem),
+            false => self.left_out += 1,
+        }
+    }
+
+    /// Whether a problem was left out.
+    pub(crate) fn is_full(&self) -> bool {
+        self.left_out > 0
+    }
+
+    pub(crate) fn finish(mut self) -> Vec<Problem> {
+        if self.left_out > 0 {
+            let last = self.told.last().map(|problem| problem.span).unwrap_or_default();
+            let message = format!("{} more problems are not listed", self.left_out);
+            self.told.push(Problem::error("too-many-problems", last, message));
+        }
+        self.told
+    }
+}

@@ -8,6 +8,8 @@ use crate::mapping;
 use crate::node::{Key, Span};
 use crate::problem::Problem;
 
+mod words;
+
 /// How far before the place where the parser gave up the mistake may lie.
 const LINES_LOOKED_AT: u32 = 3;
 
@@ -24,14 +26,18 @@ pub(crate) fn problem(error: &ScanError, text: &str, lines: &Lines<'_>) -> Probl
         | Kind::TabInBlockIndentation
         | Kind::TabAtBlockScalarStart
         | Kind::TabInIndentation
-        | Kind::TabInPlainScalar => tab(at, text, lines),
+        | Kind::TabInPlainScalar
+        | Kind::InvalidBlockEntryWhitespace
+        | Kind::InvalidMappingValueWhitespace => tab(at, text, lines),
         Kind::RecursionLimitExceeded => {
             Problem::error("too-deep", here(at, text), "too many levels within each other")
         }
         Kind::UnknownAnchor => {
             let message = "the alias has no anchor before it in this document";
-            Problem::error("unknown-alias", word(at, text), message)
-                .expecting("\"&name\" at the value that is meant, above this line")
+            Problem::error("unknown-alias", word(at, text), message).expecting(
+                "\"&name\" at the value that is meant, above this line; \
+                     a text that begins with \"*\" goes in quotes",
+            )
         }
         kind => near(line, lines).unwrap_or_else(|| plain(kind, at, text, line, lines)),
     }
@@ -39,58 +45,53 @@ pub(crate) fn problem(error: &ScanError, text: &str, lines: &Lines<'_>) -> Probl
 
 fn plain(kind: &ErrorKind, at: u32, text: &str, line: u32, lines: &Lines<'_>) -> Problem {
     use ErrorKind as Kind;
-    let span = here(at, text);
+    if let Kind::UnexpectedCharacter { character } = kind {
+        return unexpected(*character, at, text, line, lines);
+    }
+    // Where a key was expected and a dash stands, the dash is what is wrong.
+    let is_entry = lines.line(line).is_some_and(|line| line.trim_start().starts_with("- "));
     let (message, expected) = match kind {
-        Kind::UnclosedQuotedScalar => ("a quoted text does not end", "the closing quote"),
-        Kind::InvalidQuotedScalarIndent => {
-            ("the quoted text that began above goes on here", "the closing quote before this line")
-        }
-        Kind::UnclosedFlowCollection { open: '[' } | Kind::UnexpectedEofFlowSequence => {
-            ("a list in brackets does not end", "\"]\"")
-        }
-        Kind::UnclosedFlowCollection { .. } | Kind::UnexpectedEofFlowMapping => {
-            ("a mapping in braces does not end", "\"}\"")
-        }
-        Kind::ExpectedFlowSequenceSeparator => {
-            ("the entries of a list in brackets are not separated", "\",\" or \"]\"")
-        }
-        Kind::ExpectedFlowMappingSeparator => {
-            ("the entries of a mapping in braces are not separated", "\",\" or \"}\"")
-        }
-        Kind::MismatchedFlowCollectionEnd { .. } | Kind::MisplacedFlowCollectionEnd => {
-            ("this bracket closes nothing that is open", "the bracket that was opened last")
-        }
-        Kind::SimpleKeyExpected | Kind::InvalidSimpleKey => {
-            ("this line is neither a key with its value nor a list entry", "\"key: value\"")
-        }
-        Kind::ExpectedBlockMappingKey | Kind::InvalidIndentation | Kind::MappingKeyNotAllowed => (
-            "the indentation of this line fits nothing above it",
-            "the same indentation as the keys that it belongs with",
-        ),
-        Kind::ExpectedBlockSequenceEntry | Kind::BlockSequenceEntryNotAllowed => {
-            ("a list entry cannot stand here", "entries of one list, all indented alike")
-        }
-        Kind::MappingValueNotAllowed | Kind::InvalidColonPlacement => {
-            ("a mapping cannot begin here", "one value; a text with \": \" in it goes in quotes")
-        }
-        Kind::UnexpectedCharacter { character } => {
-            let message = format!("a plain text cannot begin with {character:?}");
-            return quoted_rest(Problem::error("syntax", span, message), at, line, lines);
-        }
-        Kind::UnknownQuotedScalarEscape | Kind::InvalidQuotedScalarHexEscape => (
-            "this escape means nothing in double quotes",
-            "\"\\\\\" for a backslash, or the text in single quotes",
-        ),
-        Kind::BomInsideDocument => ("a byte order mark stands in the text", "no such mark"),
-        other => return Problem::error("syntax", span, other.to_string()),
+        Kind::ExpectedBlockMappingKey if is_entry => words::of(&Kind::BlockSequenceEntryNotAllowed),
+        kind => words::of(kind),
     };
-    Problem::error("syntax", span, message).expecting(expected)
+    let problem = Problem::error("syntax", here(at, text), message).expecting(expected);
+    match kind {
+        Kind::MissingAnchorOrAliasName | Kind::MappingKeyNotAllowed => {
+            quoted_rest(problem, at, line, lines)
+        }
+        Kind::CommentNotSeparated => problem.mended_by(Span::new(at, at), " "),
+        Kind::FlowMappingValueAdjacentCollection => {
+            problem.mended_by(Span::new(at + 1, at + 1), " ")
+        }
+        Kind::InvalidTrailingSingleQuotedScalar
+        | Kind::InvalidTrailingDoubleQuotedScalar
+        | Kind::UnknownQuotedScalarEscape
+        | Kind::InvalidQuotedScalarHexEscape => quoted_again(problem, line, lines),
+        _ => problem,
+    }
 }
 
+/// `@` or `%` before a text, or a character that no text may have.
+fn unexpected(character: char, at: u32, text: &str, line: u32, lines: &Lines<'_>) -> Problem {
+    let span = here(at, text);
+    if matches!(character, ' '..='~') {
+        let message = format!("a plain text cannot begin with {character:?}");
+        let problem = Problem::error("syntax", span, message).expecting("the text in quotes");
+        return quoted_rest(problem, at, line, lines);
+    }
+    let code = u32::from(character);
+    let message = format!("the character U+{code:04X} cannot stand in a text");
+    let expected = format!("the text without it, or \"\\u{code:04X}\" within double quotes");
+    Problem::error("syntax", span, message).expecting(expected)
+}
 fn tab(at: u32, text: &str, lines: &Lines<'_>) -> Problem {
-    // The parser may have stopped at the beginning of the text that the tab ends.
-    let rest = text.get(at as usize..).unwrap_or_default();
-    let at = at + offset(rest.find('\t').unwrap_or(0));
+    // The parser may have stopped right behind the tab, or at the beginning of the text that it ends.
+    let (before, rest) = text.split_at_checked(at as usize).unwrap_or_default();
+    let blanks = before.len() - before.trim_end_matches(['\t', ' ']).len();
+    let at = match before[before.len() - blanks..].find('\t') {
+        Some(tab) => at - offset(blanks) + offset(tab),
+        None => at + offset(rest.find('\t').unwrap_or(0)),
+    };
     let number = lines.position(at).line;
     let start = lines.start(number).unwrap_or(at);
     let line = lines.line(number).unwrap_or_default();
@@ -104,7 +105,12 @@ fn tab(at: u32, text: &str, lines: &Lines<'_>) -> Problem {
             let blanks = indentation.replace('\t', "  ");
             Problem::error("tab", tabs, message).expecting(expected).mended_by(whole, blanks)
         }
-        None => Problem::error("tab", here(at, text), message).expecting(expected),
+        None => {
+            let rest = text.get(at as usize..).unwrap_or_default();
+            let tabs = rest.len() - rest.trim_start_matches(['\t', ' ']).len();
+            let problem = Problem::error("tab", here(at, text), message).expecting(expected);
+            problem.mended_by(Span::new(at, at + offset(tabs)), " ")
+        }
     }
 }
 
@@ -143,7 +149,8 @@ fn open_bracket(start: u32, line: &str) -> Option<Problem> {
         (_, Some(at)) => (at, "a mapping in braces", '}'),
         (_, None) => return None,
     };
-    if line[opening..].contains(closing) {
+    // A bracket at the end of its line is meant to go on below.
+    if line[opening..].contains(closing) || line.len() == opening + 1 {
         return None;
     }
     let at = start + offset(opening);
@@ -199,6 +206,9 @@ fn colon_in_value(start: u32, line: &str) -> Option<Problem> {
     if value.starts_with(['"', '\'', '{', '[', '|', '>', '&', '*', '!']) || value.contains(" #") {
         return None;
     }
+    if key.contains(['{', '[']) {
+        return None;
+    }
     let span = Span::new(value_start + lead, value_start + lead + offset(value.len()));
     let quoted = format!("'{}'", value.replace('\'', "''"));
     Some(
@@ -210,7 +220,6 @@ fn colon_in_value(start: u32, line: &str) -> Option<Problem> {
 
 /// Offers the rest of the line in quotes.
 fn quoted_rest(problem: Problem, at: u32, line: u32, lines: &Lines<'_>) -> Problem {
-    let problem = problem.expecting("the text in quotes");
     let (Some(start), Some(text)) = (lines.start(line), lines.line(line)) else { return problem };
     let Some(rest) = text.get((at - start) as usize..) else { return problem };
     let rest = rest.trim_end();
@@ -219,6 +228,25 @@ fn quoted_rest(problem: Problem, at: u32, line: u32, lines: &Lines<'_>) -> Probl
     }
     let span = Span::new(at, at + offset(rest.len()));
     problem.mended_by(span, format!("'{rest}'"))
+}
+
+/// Offers the quoted value of the line in single quotes, which know no escapes: `'it''s'` for
+/// `'it's'`, and `'C:\dir'` for `"C:\dir"`.
+fn quoted_again(problem: Problem, line: u32, lines: &Lines<'_>) -> Problem {
+    let (Some(start), Some(text)) = (lines.start(line), lines.line(line)) else { return problem };
+    let Some(opening) = text.find(['\'', '"']) else { return problem };
+    let value = text[opening..].trim_end();
+    let quote = &value[..1];
+    let inner = value[1..].strip_suffix(quote).unwrap_or_default();
+    let has_escapes = ["''", "\\\"", "\\\\"].iter().any(|escape| inner.contains(escape));
+    // Then it is more than one value.
+    let has_more = inner.contains(['#', ',', '[', ']', '{', '}']) || inner.contains("\":");
+    if inner.is_empty() || has_escapes || has_more {
+        return problem;
+    }
+    let at = start + offset(opening);
+    let span = Span::new(at, at + offset(value.len()));
+    problem.mended_by(span, format!("'{}'", inner.replace('\'', "''")))
 }
 
 /// The one character at a place.
@@ -233,3 +261,6 @@ fn word(at: u32, text: &str) -> Span {
     let end = rest.find(|letter: char| letter.is_whitespace() || ",]}".contains(letter));
     Span::new(at, at + offset(end.unwrap_or(rest.len())))
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::build::Limits;
 use crate::mapping;
 use crate::node::{Key, Node, Span, Value};
-use crate::problem::Problem;
+use crate::problem::{Problem, Problems};
 use crate::weight::{Weight, weigh};
 
 /// What a broken bound ends.
@@ -25,7 +25,7 @@ pub(crate) struct Tree<'a> {
     anchors: BTreeMap<usize, Node>,
     root: Option<Node>,
     nodes: Vec<Node>,
-    pub(crate) problems: Vec<Problem>,
+    pub(crate) problems: Problems,
     node_count: usize,
     alias_count: usize,
     unfolded_bytes: usize,
@@ -63,7 +63,7 @@ impl<'a> Tree<'a> {
             anchors: BTreeMap::new(),
             root: None,
             nodes: Vec::new(),
-            problems: Vec::new(),
+            problems: Problems::new(limits.problems),
             node_count: 0,
             alias_count: 0,
             unfolded_bytes: 0,
@@ -237,24 +237,12 @@ impl<'a> Tree<'a> {
         self.root = None;
     }
 
-    pub(crate) fn is_full(&self) -> bool {
-        self.problems.len() > self.limits.problems
-    }
-
-    pub(crate) fn finish(mut self) -> (Vec<Node>, Vec<Problem>) {
-        let most = self.limits.problems;
-        if self.problems.len() > most {
-            let more = self.problems.len() - most;
-            self.problems.truncate(most);
-            let last = self.problems.last().map(|problem| problem.span).unwrap_or_default();
-            let message = format!("{more} more problems are not listed");
-            self.problems.push(Problem::error("too-many-problems", last, message));
-        }
-        (self.nodes, self.problems)
+    pub(crate) fn finish(self) -> (Vec<Node>, Vec<Problem>) {
+        (self.nodes, self.problems.finish())
     }
 }
 
-fn key_of(node: Node, problems: &mut Vec<Problem>) -> NextKey {
+fn key_of(node: Node, problems: &mut Problems) -> NextKey {
     let (span, kind) = (node.span, node.kind());
     match node.into_key() {
         Some(key) => NextKey::Read(key),

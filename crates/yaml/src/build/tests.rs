@@ -103,7 +103,7 @@ fn unfolds_anchors_and_merge_keys() {
         "a: *nobody\n",
         expect![[r#"
             1:4 unknown-alias: the alias has no anchor before it in this document
-              expected "&name" at the value that is meant, above this line
+              expected "&name" at the value that is meant, above this line; a text that begins with "*" goes in quotes
         "#]],
     );
     check(
@@ -120,6 +120,19 @@ fn unfolds_anchors_and_merge_keys() {
               expected an alias of a mapping, such as *defaults
         "#]],
     );
+}
+
+/// Each `<<` looks only at what it brings, however many there are and however large the map is.
+#[test]
+fn takes_in_many_merge_keys() {
+    let mut text = String::new();
+    for index in 0..20_000 {
+        text += &format!("<<: {{k{index}: 1, same: {index}}}\nown{index}: 2\n");
+    }
+    let (nodes, problems) = documents(&text, &Limits::default());
+    assert_eq!(problems, vec![]);
+    assert_eq!(nodes[0].as_map().unwrap().len(), 40_001);
+    assert_eq!(nodes[0].get("same").and_then(Node::raw), Some("0"));
 }
 
 #[test]
