@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use tombolo_model::component::{Component, Connection, Expose, Protocol};
 use tombolo_model::needs::Needs;
 use tombolo_model::run::{Container, Run};
-use tombolo_model::{App, AppSpec, suggest};
+use tombolo_model::{App, AppSpec};
 use tombolo_yaml::{Node, Span};
 
 use crate::fields::{Field, Fields, Rest};
@@ -19,7 +19,7 @@ use crate::path::shown;
 use crate::reader::{Reader, dashed};
 use crate::tosca::host::Hosts;
 use crate::tosca::{
-    COMPARED_MAX, COMPONENTS_MAX, NODE_DROPPED, NodeTemplate, Template, geolocation, requirements,
+    COMPONENTS_MAX, NODE_DROPPED, NodeTemplate, Template, geolocation, requirements,
 };
 
 const COMPONENT: &str = "Component";
@@ -376,13 +376,11 @@ impl<'a> Survey<'a> {
             return None;
         }
         let span = field.node.span;
-        let names = self.components.iter().map(|known| known.key).take(COMPARED_MAX);
+        let names = self.components.iter().map(|known| known.key);
         let message = format!("no component is named {}", shown(name));
         let diagnostic = field.error(reader, "unknown-reference", message);
         diagnostic.expecting("the name of a node template of type Component");
-        if let Some(meant) = suggest::nearest(name, names) {
-            diagnostic.mended_by(span, meant);
-        }
+        diagnostic.mended_by_nearest(span, name, names);
         None
     }
 

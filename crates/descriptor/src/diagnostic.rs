@@ -1,6 +1,7 @@
 //! What is told about a text: notes on what was read, diagnostics on what is wrong. Made by the
 //! readers, shown by [`crate::render`].
 
+use tombolo_model::suggest;
 use tombolo_yaml::{Mend, Problem, Severity, Span};
 
 /// Something that was read all right, and did not become part of the App as it stands.
@@ -51,6 +52,9 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
+    /// The code of one that is made but not told.
+    pub(crate) const UNTOLD: &'static str = "";
+
     pub fn error(code: &'static str, span: Span, message: impl Into<String>) -> Diagnostic {
         Problem::error(code, span, message).into()
     }
@@ -67,6 +71,29 @@ impl Diagnostic {
     pub fn mended_by(&mut self, span: Span, replacement: impl Into<String>) -> &mut Diagnostic {
         self.mend = Some(Mend { span, replacement: replacement.into() });
         self
+    }
+
+    /// The name that `wrong` was most likely meant to be, if one is near. What nobody will see is not
+    /// looked for: it would take most of the time that a text of mistakes takes.
+    pub(crate) fn nearest<'n>(
+        &self,
+        wrong: &str,
+        names: impl IntoIterator<Item = &'n str>,
+    ) -> Option<&'n str> {
+        (self.code != Diagnostic::UNTOLD).then(|| suggest::nearest(wrong, names)).flatten()
+    }
+
+    /// Offers the nearest of some names, if one is near.
+    pub(crate) fn mended_by_nearest<'n>(
+        &mut self,
+        span: Span,
+        wrong: &str,
+        names: impl IntoIterator<Item = &'n str>,
+    ) -> &mut Diagnostic {
+        match self.nearest(wrong, names) {
+            Some(meant) => self.mended_by(span, meant),
+            None => self,
+        }
     }
 
     pub fn see(&mut self, span: Span, what: impl Into<String>) -> &mut Diagnostic {

@@ -208,9 +208,7 @@ impl<'a> Field<'a> {
         let diagnostic =
             self.error(reader, "unknown-word", format!("{} is not known here", shown(found)));
         diagnostic.expecting(suggest::one_of(names()));
-        if let Some(meant) = suggest::nearest(found, names()) {
-            diagnostic.mended_by(span, meant);
-        }
+        diagnostic.mended_by_nearest(span, found, names());
         None
     }
 
@@ -300,8 +298,8 @@ impl<'a> Field<'a> {
         let message = format!("unknown field {}", shown(&key.text));
         let diagnostic = reader.error("unknown-field", &self.path, key.span, message);
         let count = known.clone().count();
-        let meant = suggest::nearest(&key.text, known.clone());
-        match (count > LISTED_MAX, meant.is_some()) {
+        diagnostic.mended_by_nearest(key.span, &key.text, known.clone());
+        match (count > LISTED_MAX, diagnostic.mend.is_some()) {
             (false, _) => {
                 diagnostic.expecting(suggest::one_of(known));
             }
@@ -313,9 +311,6 @@ impl<'a> Field<'a> {
                 let more = count - LISTED_MAX;
                 diagnostic.expecting(format!("{} or one of {more} more", first.join(", ")));
             }
-        }
-        if let Some(meant) = meant {
-            diagnostic.mended_by(key.span, meant);
         }
         diagnostic
     }

@@ -38,8 +38,6 @@ const COMPONENTS_MAX: usize = 512;
 /// Entries of a component's lists: as many as an App takes of any of them, or more. What is held
 /// against each other must be few, or a long text would keep us busy without end.
 const ENTRIES_MAX: usize = 256;
-/// Names that are looked through for the one that was meant.
-const NAMES_COMPARED_MAX: usize = 512;
 
 /// Reads the documents of one text: a header, and Kubernetes or compose documents beside it.
 pub(crate) fn read(documents: &[Node], reader: &mut Reader<'_>) -> Vec<App> {
@@ -174,8 +172,5 @@ fn unknown_name<'n>(
     if known.clone().next().is_some() {
         diagnostic.expecting(suggest::one_of(known.clone().take(16)));
     }
-    if let Some(meant) = suggest::nearest(name, known.take(NAMES_COMPARED_MAX)) {
-        let span = field.node.span;
-        diagnostic.mended_by(span, meant);
-    }
+    diagnostic.mended_by_nearest(field.node.span, name, known);
 }

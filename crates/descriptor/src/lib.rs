@@ -147,7 +147,26 @@ pub fn read(source: Source<'_>, format: Option<Format>, files: &dyn Files) -> Re
             return reader.finish(None, Vec::new());
         }
     };
-    read_documents(&documents, format, reader)
+    let mut reading = read_documents(&documents, format, reader);
+    // Where the kind is wrong, the quotes may be what is wrong.
+    let right_kind = reading.diagnostics.iter_mut().filter(|found| found.code != "wrong-kind");
+    for mend in right_kind.filter_map(|found| found.mend.as_mut()) {
+        keep_quotes(source.text, mend);
+    }
+    reading
+}
+
+/// A word in quotes is replaced by one in quotes: in JSON it must have them.
+fn keep_quotes(text: &str, mend: &mut Mend) {
+    let quoted = text.get(mend.span.range()).and_then(|found| {
+        let quote = found.chars().next().filter(|first| matches!(first, '"' | '\''))?;
+        (found.len() > 1 && found.ends_with(quote)).then_some(quote)
+    });
+    if let Some(quote) = quoted
+        && !mend.replacement.contains(['"', '\'', '\\'])
+    {
+        mend.replacement = format!("{quote}{}{quote}", mend.replacement);
+    }
 }
 
 /// The reading of documents that are a tree already.

@@ -39,7 +39,7 @@ impl<'a> Reader<'a> {
             notes_left_out: 0,
             diagnostics: Vec::new(),
             diagnostics_left_out: 0,
-            scratch: Diagnostic::error("", Span::default(), ""),
+            scratch: Diagnostic::error(Diagnostic::UNTOLD, Span::default(), ""),
             others: Vec::new(),
             origins: BTreeMap::new(),
             app: 0,
@@ -92,7 +92,7 @@ impl<'a> Reader<'a> {
 
     /// Takes a diagnostic that follows from another one, and forgets it.
     pub(crate) fn forget(&mut self, diagnostic: Diagnostic) -> &mut Diagnostic {
-        self.scratch = diagnostic;
+        self.scratch = Diagnostic { code: Diagnostic::UNTOLD, ..diagnostic };
         &mut self.scratch
     }
 

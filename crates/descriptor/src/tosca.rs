@@ -21,9 +21,6 @@ pub(crate) use inputs::Inputs;
 /// As many components as an App has; of a text with more the rest is not read.
 pub(crate) const COMPONENTS_MAX: usize = 512;
 
-/// With more names each wrong one would take longer to compare than to mend.
-pub(crate) const COMPARED_MAX: usize = 512;
-
 const VERSIONS: &[&str] = &[
     "tosca_simple_yaml_1_0",
     "tosca_simple_yaml_1_1",
@@ -160,10 +157,7 @@ impl<'a> Template<'a> {
         let diagnostic = field.error(reader, "unknown-reference", message);
         diagnostic.expecting(format!("the name of a {}", suggest::one_of(kinds.iter().copied())));
         let fitting = self.nodes.iter().filter(|node| kinds.contains(&node.kind));
-        let names = fitting.map(|node| node.key.text.as_str()).take(COMPARED_MAX);
-        if let Some(meant) = suggest::nearest(name, names) {
-            diagnostic.mended_by(span, meant);
-        }
+        diagnostic.mended_by_nearest(span, name, fitting.map(|node| node.key.text.as_str()));
         None
     }
 }
@@ -217,9 +211,7 @@ impl<'a> NodeTemplate<'a> {
         let message = format!("{} is not a type of this format", shown(self.kind));
         let diagnostic = self.kind_field.error(reader, "unknown-type", message);
         diagnostic.expecting(suggest::one_of(kinds.iter().copied()));
-        if let Some(meant) = suggest::nearest(self.kind, kinds.iter().copied()) {
-            diagnostic.mended_by(span, meant);
-        }
+        diagnostic.mended_by_nearest(span, self.kind, kinds.iter().copied());
     }
 }
 

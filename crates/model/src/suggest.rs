@@ -21,8 +21,13 @@ pub fn nearest<'a>(wrong: &str, allowed: impl IntoIterator<Item = &'a str>) -> O
             continue;
         }
         let plain_candidate = plain(candidate);
-        let distance = strsim::damerau_levenshtein(&plain_wrong, &plain_candidate);
-        if distance > distance_max(&plain_wrong, &plain_candidate) {
+        let most = distance_max(&plain_wrong, &plain_candidate);
+        // Names of other lengths are at least so far away; most need not be compared at all.
+        if plain_wrong.chars().count().abs_diff(plain_candidate.chars().count()) > most {
+            continue;
+        }
+        let distance = strsim::osa_distance(&plain_wrong, &plain_candidate);
+        if distance > most {
             continue;
         }
         match best {

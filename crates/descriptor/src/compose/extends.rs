@@ -59,13 +59,10 @@ fn one(
     }
     let Some(base) = all.get(name) else {
         let known = all.as_map().into_iter().flatten().map(|(key, _)| key.text.as_str());
-        let meant = tombolo_model::suggest::nearest(name, known);
         let span = extends.get("service").map_or(extends.span, |service| service.span);
         let diagnostic =
             field.error(reader, "service-unknown", format!("there is no service named {name:?}"));
-        if let Some(meant) = meant {
-            diagnostic.mended_by(span, meant);
-        }
+        diagnostic.mended_by_nearest(span, name, known);
         return service.node.clone();
     };
     let base_field = Field { node: base, path: service.path.clone(), key_span: service.key_span };

@@ -107,7 +107,7 @@ impl Filler<'_, '_, '_> {
                     self.bad("a \"}\" is missing after \"${\"");
                     out.push_str("${");
                     rest = inside;
-                    continue;
+                    break;
                 };
                 let value = self.expression(&inside[..end]);
                 out.push_str(&value);

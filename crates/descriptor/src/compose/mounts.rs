@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tombolo_model::run::{Container, File, Volume};
-use tombolo_model::suggest;
 use tombolo_yaml::Node;
 
 use crate::beyond::{Beyond, foreign};
@@ -252,14 +251,14 @@ impl<'a> Shared<'a> {
     ) -> Option<String> {
         if !self.volumes.contains_key(key) {
             let message = format!("there is no volume named {key:?} at the top of the file");
-            let meant = suggest::nearest(key, self.volumes.keys().map(String::as_str));
-            let expected = match meant {
+            let diagnostic = field.error(reader, "volume-unknown", message);
+            let meant = diagnostic.nearest(key, self.volumes.keys().map(String::as_str));
+            diagnostic.expecting(match meant {
                 Some(meant) => format!("\"volumes\" with {key:?} in it; there is {meant:?}"),
                 None => {
                     format!("\"volumes\" with {key:?} in it, or a path that begins with ./ or /")
                 }
-            };
-            field.error(reader, "volume-unknown", message).expecting(expected);
+            });
             return None;
         }
         self.used.insert(("volumes", key.to_owned()));
@@ -293,11 +292,11 @@ impl<'a> Shared<'a> {
         };
         let all = if kind == "secrets" { &self.secrets } else { &self.configs };
         let Some((_, content)) = all.get(&key) else {
-            let known = all.keys().map(String::as_str);
-            let meant = suggest::did_you_mean(&key, known);
-            let message =
-                format!("there is no {key:?} among the {kind} at the top of the file{meant}");
-            field.error(reader, "file-unknown", message);
+            let message = format!("there is no {key:?} among the {kind} at the top of the file");
+            let diagnostic = field.error(reader, "file-unknown", message);
+            if let Some(meant) = diagnostic.nearest(&key, all.keys().map(String::as_str)) {
+                diagnostic.expecting(format!("{meant:?}"));
+            }
             return None;
         };
         self.used.insert((kind, key.clone()));

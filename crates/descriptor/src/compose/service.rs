@@ -1,8 +1,8 @@
 //! One service of a compose file as a component.
 
+use tombolo_model::Duration;
 use tombolo_model::component::{Component, ExecCheck, Health};
 use tombolo_model::run::Container;
-use tombolo_model::{Duration, suggest};
 use tombolo_yaml::Value;
 
 use crate::beyond::{Beyond, Keep, foreign};
@@ -48,15 +48,12 @@ impl Call<'_> {
             return;
         }
         let message = format!("there is no service named {:?}", self.key);
-        let meant = suggest::nearest(&self.key, known);
         let span = match self.field.node.as_str() {
             Some(_) => self.field.node.span,
             None => self.field.key_span,
         };
         let diagnostic = self.field.error(reader, "service-unknown", message);
-        if let Some(meant) = meant {
-            diagnostic.mended_by(span, meant);
-        }
+        diagnostic.mended_by_nearest(span, &self.key, known);
     }
 }
 

@@ -9,7 +9,7 @@ use tombolo_yaml::{Node, Value};
 
 use super::component::{Read, is_service};
 use super::manifests::Engine;
-use super::{COMPONENTS_MAX, ENTRIES_MAX, NAMES_COMPARED_MAX};
+use super::{COMPONENTS_MAX, ENTRIES_MAX};
 use crate::fields::{Field, Rest};
 use crate::path::shown;
 use crate::reader::Reader;
@@ -127,9 +127,7 @@ fn resolve(
     let message = format!("no component provides the service {}", shown(name));
     let diagnostic = field.warning(reader, "unknown-service", message);
     diagnostic.expecting(suggest::one_of(names.clone().take(16)));
-    if let Some(meant) = suggest::nearest(name, names.take(NAMES_COMPARED_MAX)) {
-        diagnostic.mended_by(field.node.span, meant);
-    }
+    diagnostic.mended_by_nearest(field.node.span, name, names);
     field.dropped(reader, "no component of this application provides the service");
     None
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use tombolo_model::suggest;
 use tombolo_yaml::Node;
 
-use super::{NAMES_COMPARED_MAX, unknown_name};
+use super::unknown_name;
 use crate::fields::{Field, Rest};
 use crate::path::shown;
 use crate::reader::Reader;
@@ -103,7 +103,6 @@ impl<'a> Manifests<'a> {
     pub(super) fn tell_unknown(&mut self, field: &Field<'_>, reader: &mut Reader<'_>) {
         let names: Vec<&str> = self.list.iter().map(|manifest| manifest.name).collect();
         unknown_name(field, reader, "unknown-manifest", "manifest", names.iter().copied());
-        let names = names.into_iter().take(NAMES_COMPARED_MAX);
         let meant = field.node.raw().and_then(|name| suggest::nearest(name, names));
         for manifest in self.list.iter_mut().filter(|manifest| Some(manifest.name) == meant) {
             manifest.is_used = true;

@@ -168,9 +168,7 @@ impl Policies {
             let message = format!("no component is named {}", shown(name));
             let diagnostic = field.warning(reader, "unknown-component", message);
             diagnostic.expecting(tombolo_model::suggest::one_of(names().take(16)));
-            if let Some(meant) = tombolo_model::suggest::nearest(name, names()) {
-                diagnostic.mended_by(field.node.span, meant);
-            }
+            diagnostic.mended_by_nearest(field.node.span, name, names());
         }
         if targets.is_empty() {
             let why = "none of the components that the policy is for is there";

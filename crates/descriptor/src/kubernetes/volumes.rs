@@ -145,12 +145,9 @@ impl<'a> Volumes<'a> {
         let Some(name) = name_field.text(reader) else { return };
         let Some(declared) = self.by_name.get(&name) else {
             let known = self.by_name.keys().map(String::as_str);
-            let meant = tombolo_model::suggest::nearest(&name, known);
             let message = format!("the pod has no volume named {name:?}");
             let diagnostic = name_field.error(reader, "volume-unknown", message);
-            if let Some(meant) = meant {
-                diagnostic.mended_by(name_field.node.span, meant);
-            }
+            diagnostic.mended_by_nearest(name_field.node.span, &name, known);
             return;
         };
         if self.mounted.borrow_mut().insert(name) {

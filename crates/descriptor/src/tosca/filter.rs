@@ -333,9 +333,7 @@ fn conditions<'a>(
                     let diagnostic =
                         reader.error("unknown-operator", &value.path, key.span, message);
                     diagnostic.expecting(suggest::one_of(names.clone()));
-                    if let Some(meant) = suggest::nearest(&key.text, names) {
-                        diagnostic.mended_by(key.span, meant);
-                    }
+                    diagnostic.mended_by_nearest(key.span, &key.text, names);
                 }
             }
         }

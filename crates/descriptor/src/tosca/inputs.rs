@@ -3,8 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use tombolo_model::suggest;
-
 use crate::fields::{Field, Fields, Rest};
 use crate::path::shown;
 use crate::reader::Reader;
@@ -146,9 +144,7 @@ impl<'a> Inputs<'a> {
                 let names = self.declared.keys().copied();
                 let diagnostic = reader.error("missing-input", &place.path, span, message);
                 diagnostic.expecting(format!("{wanted} with a \"default\" under inputs"));
-                if let Some(meant) = suggest::nearest(wanted, names) {
-                    diagnostic.mended_by(span, meant);
-                }
+                diagnostic.mended_by_nearest(span, wanted, names);
                 None
             }
         }
