@@ -1,11 +1,6 @@
 //! ICOS descriptors, field by field: the example, each dialect, and the project's own files.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-#![allow(clippy::print_stdout, reason = "a skipped test says why")]
-#![allow(
-    clippy::disallowed_methods,
-    reason = "where the shared files are is told by the environment"
-)]
 
 mod projects;
 
@@ -442,6 +437,45 @@ fn the_cases_of_the_document_run_as_it_says() {
     );
 }
 
+/// Two manifests of one component, each with its own requirements (snippet 7). Pages cut it in three,
+/// and the parts lost their indentation; its `labels` stand beside `metadata` in the document itself.
+#[test]
+fn the_manifests_of_the_document_add_up() {
+    let test = "the_manifests_of_the_document_add_up";
+    let Some(text) = projects::file(test, "seeds/002_55ccea8a925f4aab.txt") else { return };
+    let snippets: Vec<&str> = text.split("```\n").collect();
+    let at = snippets.iter().position(|one| one.contains("Snippet 7:")).unwrap();
+    let [first, second, third] = [at - 5, at - 3, at - 1].map(|at| snippets[at].trim_matches('\n'));
+    let (own, other) = second.split_once("\n\nmanifests:\n").unwrap();
+    let shift = |text: &str, by: &str| -> String {
+        text.lines().map(|line| format!("{by}{line}\n")).collect()
+    };
+    let whole = format!(
+        "name: x\ncomponents:\n- name: busy\n  type: kubernetes\n  manifests:\n  - name: \
+         comp-1-manifest-1\n  - name: comp-1-manifest-2\n{first}\n{}{}{}",
+        shift(own, "      "),
+        shift(other, "  "),
+        shift(third, "                ")
+    );
+    let reading = read_icos(&whole);
+    let app = app(&whole);
+    let busy = component(&app, "busy");
+    assert_eq!(names(busy), ["busybox-1", "busybox-2"]);
+    for (number, manifest) in busy.run[0].manifests.iter().enumerate() {
+        let name = format!("busybox-{}", number + 1);
+        assert_eq!(manifest["kind"], "Deployment");
+        assert_eq!(manifest["metadata"]["namespace"], "demo");
+        assert_eq!(manifest["spec"]["selector"]["matchLabels"]["app"], name);
+        let container = &manifest["spec"]["template"]["spec"]["containers"][0];
+        assert_eq!(container["image"], name);
+        assert_eq!(container["command"], serde_json::json!(["sleep", "100"]));
+    }
+    let needs = busy.needs.as_ref().unwrap();
+    assert_eq!(needs.cpu, Some(Cpu::from_millis(1000)));
+    assert_eq!(needs.memory, Some(Bytes::new(5 << 20)));
+    assert_eq!(told(&reading, &whole), [""; 0]);
+}
+
 /// The snippets of the document on the application manifest, each with what it is said to mean.
 #[test]
 fn the_snippets_of_the_document_are_read() {
@@ -466,6 +500,15 @@ fn the_snippets_of_the_document_are_read() {
     assert_eq!(each.label, "node-label-key");
     assert_eq!(each.values, ["node-label-robot1", "node-label-robot2"]);
     assert_eq!(told(&reading, &header), ["unknown-manifest 7"]);
+
+    // The form of a policy, with words that stand for others (snippet 8).
+    let form = find("type: policy-type");
+    let header = format!("name: x\ncomponents: [{{name: a, manifests: [{{name: a}}]}}]\n{form}");
+    let reading = read_icos(&header);
+    let unknown = reading.diagnostics.iter().find(|found| found.code == "unknown-word").unwrap();
+    assert_eq!(unknown.path, "policies[0].type");
+    let types = r#""security", "scheduler", "user-preference" or "custom""#;
+    assert_eq!(unknown.expected.as_deref(), Some(types));
 
     // A security policy (snippet 9).
     let security = find("remediation_action: none");
@@ -503,8 +546,15 @@ fn the_snippets_of_the_document_are_read() {
     let app = &reading.apps[0];
     assert_eq!(app.metadata.name.as_deref(), Some("helloworldclusterlink"));
     assert_eq!(component(app, "hello").connects[0].to, "world");
+}
 
-    // A compose manifest (snippet 13).
+/// A compose manifest (snippet 13) and the header for it (snippet 14).
+#[test]
+fn the_compose_manifest_of_the_document_is_read() {
+    let test = "the_compose_manifest_of_the_document_is_read";
+    let Some(text) = projects::file(test, "seeds/002_55ccea8a925f4aab.txt") else { return };
+    let snippets: Vec<&str> = text.split("```\n").collect();
+    let find = |needle: &str| snippets.iter().find(|snippet| snippet.contains(needle)).unwrap();
     let compose = find("image: example/webapp").trim();
     let header = format!(
         "name: x\ncomponents: [{{name: a, type: docker, manifests: [{{name: comp-1-manifest}}]}}]\n{compose}\n"
@@ -516,4 +566,18 @@ fn the_snippets_of_the_document_are_read() {
     );
     assert_eq!(one.needs.as_ref().unwrap().cpu, Some(Cpu::from_millis(500)));
     assert_eq!(one.needs.as_ref().unwrap().memory, Some(Bytes::new(200 << 20)));
+
+    // The manifest goes in place of a comment.
+    let header = find("# Docker compose manifest like").trim_end();
+    let (before, _) = header.split_once("      # Docker").unwrap();
+    let (_, body) = compose.split_once("manifest:\n").unwrap();
+    let whole = format!("name: x\n{before}{body}\n");
+    let one = crate::app(&whole).spec.components[0].clone();
+    assert_eq!(one.name, "component-1");
+    let service = &one.run[0].compose.as_ref().unwrap()["services"]["frontend"];
+    assert_eq!(service["image"], "example/webapp");
+    // Here the header says how much, and means powers of ten.
+    assert_eq!(one.needs.as_ref().unwrap().cpu, Some(Cpu::from_millis(500)));
+    assert_eq!(one.needs.as_ref().unwrap().memory, Some(Bytes::new(200_000_000)));
+    assert_eq!(one.run.len(), 1);
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 use tombolo_descriptor::Reading;
 
-use crate::{clean, diagnostics, is_noted, only_app, published, reading};
+use crate::{clean, diagnostics, is_noted, only_app, projects, reading};
 
 const PLATFORM: &str = "topology_template.node_templates.Cloud_Framework.properties";
 
@@ -13,7 +13,9 @@ fn components(reading: &Reading) -> serde_json::Value {
 
 #[test]
 fn the_model_of_orbk_becomes_an_app() {
-    let Some(text) = published::file("data/accordion/ceaml/v1/tosca_orbk.yaml") else { return };
+    let Some(text) = projects::file("foreign", "data/accordion/ceaml/v1/tosca_orbk.yaml") else {
+        return;
+    };
     let reading = clean(&text);
     let [app] = reading.apps.as_slice() else { panic!("{} Apps", reading.apps.len()) };
     assert_eq!(app.metadata.name.as_deref(), Some("orbk"));
@@ -74,7 +76,9 @@ fn the_model_of_orbk_becomes_an_app() {
 
 #[test]
 fn the_model_of_plexus_becomes_an_app() {
-    let Some(text) = published::file("data/accordion/ceaml/v1/tosca_plexus.yaml") else { return };
+    let Some(text) = projects::file("foreign", "data/accordion/ceaml/v1/tosca_plexus.yaml") else {
+        return;
+    };
     let reading = clean(&text);
     let [app] = reading.apps.as_slice() else { panic!("{} Apps", reading.apps.len()) };
     assert_eq!(app.metadata.name.as_deref(), Some("plexus"));
@@ -143,7 +147,9 @@ fn the_model_of_plexus_becomes_an_app() {
 
 #[test]
 fn the_model_of_soprano_becomes_an_app() {
-    let Some(text) = published::file("data/accordion/ceaml/v2/tosca_soprano.yaml") else { return };
+    let Some(text) = projects::file("foreign", "data/accordion/ceaml/v2/tosca_soprano.yaml") else {
+        return;
+    };
     let reading = clean(&text);
     let [app] = reading.apps.as_slice() else { panic!("{} Apps", reading.apps.len()) };
     assert_eq!(app.metadata.name.as_deref(), Some("epos"));
@@ -174,7 +180,7 @@ fn the_model_of_soprano_becomes_an_app() {
 fn the_definitions_of_types_are_no_application() {
     for version in ["v1", "v2"] {
         let path = format!("data/accordion/ceaml/{version}/definitions/{version}_syntax.yaml");
-        let Some(text) = published::file(&path) else { return };
+        let Some(text) = projects::file("foreign", &path) else { return };
         let reading = reading(&text);
         assert_eq!(reading.apps, []);
         let told = diagnostics(&text, &reading);

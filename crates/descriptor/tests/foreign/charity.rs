@@ -4,7 +4,7 @@
 use serde_json::json;
 use tombolo_model::App;
 
-use crate::{clean, diagnostics, is_noted, only_app, published, reading};
+use crate::{clean, diagnostics, is_noted, only_app, print, projects, reading};
 
 const THESIS: &str = "seeds/004_12a30893d8e44870.txt";
 
@@ -93,7 +93,7 @@ fn figure_6_2(text: &str) -> String {
         "provider: ",
         "type: string ",
     ];
-    let figure = published::cut(text, "scope: Namespaced clusters:", "Figure 6.2");
+    let figure = print::cut(text, "scope: Namespaced clusters:", "Figure 6.2");
     let right: Vec<String> = figure
         .lines()
         .filter(|line| !line.is_empty())
@@ -114,7 +114,7 @@ fn figure_6_2(text: &str) -> String {
 
 #[test]
 fn the_orchestration_of_figure_6_2_becomes_an_app() {
-    let Some(text) = published::file(THESIS) else { return };
+    let Some(text) = projects::file("foreign", THESIS) else { return };
     let reading = clean(&figure_6_2(&text));
     let [app] = reading.apps.as_slice() else { panic!("{} Apps", reading.apps.len()) };
     assert_eq!(app.metadata.name.as_deref(), Some("httpbin"));
@@ -136,8 +136,8 @@ fn the_orchestration_of_figure_6_2_becomes_an_app() {
 
 #[test]
 fn the_orchestration_of_figure_7_4_becomes_an_app() {
-    let Some(text) = published::file(THESIS) else { return };
-    let figure = published::cut(&text, "apps:", "Figure 7.4");
+    let Some(text) = projects::file("foreign", THESIS) else { return };
+    let figure = print::cut(&text, "apps:", "Figure 7.4");
     let lines: Vec<&str> = figure.lines().filter(|line| !line.trim().is_empty()).collect();
     let text = mended(
         orchestration(&indented(&lines)),
@@ -191,8 +191,8 @@ fn the_orchestration_of_figure_7_4_becomes_an_app() {
 
 #[test]
 fn the_blueprint_of_figure_7_3_becomes_an_app_but_for_its_missing_input() {
-    let Some(text) = published::file(THESIS) else { return };
-    let figure = published::cut(&text, "description: Cloud Studio Service", "Figure 7.3");
+    let Some(text) = projects::file("foreign", THESIS) else { return };
+    let figure = print::cut(&text, "description: Cloud Studio Service", "Figure 7.3");
     let text = mended(
         figure,
         &[

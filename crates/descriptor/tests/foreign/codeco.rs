@@ -5,11 +5,13 @@ use tombolo_descriptor::{NoteKind, Severity};
 use tombolo_model::Level;
 use tombolo_model::app::{Grade, Profile, Qos};
 
-use crate::{clean, diagnostics, is_noted, only_app, published, reading};
+use crate::{clean, diagnostics, is_noted, only_app, print, projects, reading};
 
 #[test]
 fn the_published_codecoapp_becomes_an_app() {
-    let Some(text) = published::file("data/codeco/codecoapp/codecoapp_ver3.yaml") else { return };
+    let Some(text) = projects::file("foreign", "data/codeco/codecoapp/codecoapp_ver3.yaml") else {
+        return;
+    };
     let reading = clean(&text);
     let [app] = reading.apps.as_slice() else { panic!("{} Apps", reading.apps.len()) };
     assert_eq!(app.metadata.name.as_deref(), Some("codecoappinstance3"));
@@ -69,7 +71,9 @@ fn the_published_codecoapp_becomes_an_app() {
 
 #[test]
 fn the_misspelt_channel_name_of_the_published_codecoapp_is_mended() {
-    let Some(text) = published::file("data/codeco/codecoapp/codecoapp_ver3.yaml") else { return };
+    let Some(text) = projects::file("foreign", "data/codeco/codecoapp/codecoapp_ver3.yaml") else {
+        return;
+    };
     let reading = reading(&text);
     let misspelt: Vec<_> =
         reading.diagnostics.iter().filter(|found| found.code == "misspelt-field").collect();
@@ -94,7 +98,7 @@ fn the_misspelt_channel_name_of_the_published_codecoapp_is_mended() {
 
 /// The print breaks the sample in two, and its second half stands too far to the left.
 fn d11(text: &str) -> String {
-    let sample = published::cut(text, "apiVersion: codeco.he-codeco.eu", "Figure 6:");
+    let sample = print::cut(text, "apiVersion: codeco.he-codeco.eu", "Figure 6:");
     let (head, services) = sample.split_once("codecoapp-msspec: [\n").unwrap();
     let services: String = services.lines().map(|line| format!("    {line}\n")).collect();
     format!("{head}codecoapp-msspec: [\n{services}")
@@ -102,7 +106,7 @@ fn d11(text: &str) -> String {
 
 #[test]
 fn the_codecoapp_of_d11_becomes_an_app() {
-    let Some(text) = published::file("seeds/000_23d314addba8fc79.txt") else { return };
+    let Some(text) = projects::file("foreign", "seeds/000_23d314addba8fc79.txt") else { return };
     let reading = clean(&d11(&text));
     let [app] = reading.apps.as_slice() else { panic!("{} Apps", reading.apps.len()) };
     assert_eq!(app.metadata.name.as_deref(), Some("codecoapp-sample"));

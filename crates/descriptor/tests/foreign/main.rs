@@ -2,18 +2,14 @@
 //! folder with the projects' documents is there, every example that they have published.
 
 #![expect(clippy::unwrap_used, reason = "a test may")]
-#![allow(clippy::print_stdout, reason = "a skipped test says why")]
-#![allow(
-    clippy::disallowed_methods,
-    reason = "where the shared files are is told by the environment"
-)]
 
 mod ceaml;
 mod charity;
 mod codeco;
+#[path = "../projects/print.rs"]
+mod print;
 #[path = "../projects/mod.rs"]
 mod projects;
-mod published;
 mod served;
 
 use std::fmt::Write as _;

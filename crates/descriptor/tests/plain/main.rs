@@ -1,5 +1,5 @@
 //! Compose files, plain Kubernetes manifests and EdgeNet's selective deployments: our samples in
-//! `examples/formats/` and small texts, field by field.
+//! `examples/formats/` and small texts, field by field, and what the projects' documents have of them.
 
 #![expect(clippy::unwrap_used, reason = "a test may")]
 
@@ -7,6 +7,11 @@ mod complete;
 mod compose;
 mod edgenet;
 mod kubernetes;
+#[path = "../projects/print.rs"]
+mod print;
+#[path = "../projects/mod.rs"]
+mod projects;
+mod published;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,14 +1,7 @@
-//! Cuts the examples out of what the projects have published.
-
-use crate::projects;
-
-/// The text of a published file; nothing where it is not at hand.
-pub(crate) fn file(path: &str) -> Option<String> {
-    projects::file("foreign", path)
-}
+//! Examples as the projects' documents print them.
 
 /// The part of a document from the line that begins with `from` up to the line that begins with
-/// `to`, without either the fences or the first blank lines.
+/// `to`, without the fences.
 pub(crate) fn cut(text: &str, from: &str, to: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let start = lines.iter().position(|line| line.starts_with(from)).unwrap();
