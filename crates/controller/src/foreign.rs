@@ -153,8 +153,7 @@ async fn apply(client: &Client, foreign: &Foreign, action: &Action) -> Result<()
                 field_manager: Some(FIELD_MANAGER.to_owned()),
                 ..PatchParams::default()
             };
-            api.patch(app, &params, &Patch::Json::<()>(patch)).await?;
-            tell(client, foreign, &action.why).await
+            api.patch(app, &params, &Patch::Json::<()>(patch)).await.map(drop)
         }
         Verb::Delete { app, uid } => {
             let api: Api<App> = Api::namespaced(client.clone(), &foreign.namespace);

@@ -36,10 +36,8 @@ pub const LABEL_ASSIGNMENT: &str = "tombolo.dev/assignment";
 /// On everything that Tombolo made inside an engine.
 pub const LABEL_MANAGED: &str = "tombolo.dev/managed";
 
-/// On an App: the format it was read from (`icos`, `codeco`, …).
-pub const ANNOTATION_FORMAT: &str = "tombolo.dev/format";
-/// On an App: what its descriptor said and an App cannot carry.
-pub const ANNOTATION_NOTES: &str = "tombolo.dev/notes";
+/// On an App that is owned by a foreign object: which state of it the App was made of.
+pub const ANNOTATION_MADE_OF: &str = "tombolo.dev/made-of";
 
 /// On a Node: what tells the machine that joined from others.
 pub const ANNOTATION_MACHINE: &str = "tombolo.dev/machine";

@@ -2,12 +2,13 @@
 //! same meaning, and their status says in their own words how it fares. Called by
 //! `tombolo_controller::foreign`; start reading at [`plan`].
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::{Value, json};
 use tombolo_descriptor::foreign::{self, Usage, charity, codeco};
-use tombolo_descriptor::{Colour, Format, NoFiles, Reading, Source, render};
-use tombolo_model::{App, Assignment, Node, Site};
+use tombolo_descriptor::{Format, NoFiles, Reading, Severity, Source};
+use tombolo_model::{App, Assignment, Node, Site, keys};
 
 /// An error message that is longer than this is cut: it goes into a status.
 const REFUSAL_CHARS_MAX: usize = 4096;
@@ -51,7 +52,8 @@ pub struct Action {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verb {
-    /// Write these objects, in this order, in the namespace of the foreign one and owned by it.
+    /// Write these objects, in this order, in the namespace of the foreign one and owned by it: what
+    /// was written before and is not in them goes.
     Write(Vec<Value>),
     /// Give an App that is there this spec, whatever else somebody wrote into it.
     Replace {
@@ -86,10 +88,7 @@ fn decide(foreign: &Foreign, observed: &Observed) -> Vec<(Verb, String)> {
     let source = Source { name: &foreign.name, text: &text };
     let reading = tombolo_descriptor::read(source, Some(foreign.kind.format()), &NoFiles);
     if reading.has_errors() {
-        let why = render(source, &reading.diagnostics, Colour::Never);
-        return status(foreign, foreign.refused(&first_lines(&reading, &why)))
-            .into_iter()
-            .collect();
+        return status(foreign, foreign.refused(&refusal(&reading))).into_iter().collect();
     }
     let wanted: Vec<App> = reading.apps.iter().map(|app| foreign.own(app)).collect();
     let there = |app: &App| {
@@ -104,23 +103,23 @@ fn decide(foreign: &Foreign, observed: &Observed) -> Vec<(Verb, String)> {
         return status(foreign, foreign.refused(&why)).into_iter().collect();
     }
     let mut decided = Vec::new();
-    let is_stale = |app: &&App| there(app).is_none_or(|found| found.spec != app.spec);
+    let is_stale = |app: &&App| there(app).is_none_or(|found| !says(found, app));
     let stale: Vec<&App> = wanted.iter().filter(is_stale).collect();
+    // Writing leaves what others wrote into a spec; first, that goes.
+    for (app, found) in stale.iter().filter_map(|app| Some((app, there(app)?))) {
+        if found.spec == app.spec {
+            continue;
+        }
+        let Ok(spec) = serde_json::to_value(&app.spec) else { continue };
+        let (name, uid) = (found.metadata.name.clone(), found.metadata.uid.clone());
+        let (app, uid) = (name.unwrap_or_default(), uid.unwrap_or_default());
+        let why = format!("its spec is not what the {} says", foreign.kind.as_str());
+        decided.push((Verb::Replace { app, uid, spec }, why));
+    }
     if !stale.is_empty() {
         let others = reading.others.iter().map(|other| foreign.own_object(other));
-        let missing = stale.iter().filter(|app| there(app).is_none());
-        let missing = missing.filter_map(|app| serde_json::to_value(app).ok());
-        let written: Vec<Value> = others.chain(missing).collect();
-        if !written.is_empty() {
-            decided.push((Verb::Write(written), notes(&reading)));
-        }
-        let changed = stale.iter().filter_map(|app| Some((app, there(app)?)));
-        for (app, found) in changed {
-            let Ok(spec) = serde_json::to_value(&app.spec) else { continue };
-            let (name, uid) = (found.metadata.name.clone(), found.metadata.uid.clone());
-            let (app, uid) = (name.unwrap_or_default(), uid.unwrap_or_default());
-            decided.push((Verb::Replace { app, uid, spec }, notes(&reading)));
-        }
+        let apps = stale.iter().filter_map(|app| serde_json::to_value(app).ok());
+        decided.push((Verb::Write(others.chain(apps).collect()), notes(&reading)));
     }
     let is_wanted = |app: &App| wanted.iter().any(|w| w.metadata.name == app.metadata.name);
     for app in observed.apps.iter().filter(|app| foreign.owns(app) && !is_wanted(app)) {
@@ -156,19 +155,43 @@ fn status(foreign: &Foreign, status: Value) -> Option<(Verb, String)> {
     changed.then(|| (Verb::Status(status), "what it says is old".to_owned()))
 }
 
-/// The file and line of a text that nobody has seen help nobody: the messages alone.
-fn first_lines(reading: &Reading, rendered: &str) -> String {
-    let messages: Vec<String> = reading
-        .diagnostics
-        .iter()
-        .filter(|found| found.severity == tombolo_descriptor::Severity::Error)
-        .map(|found| match found.path.is_empty() {
-            true => found.message.clone(),
-            false => format!("{}: {}", found.path, found.message),
+/// Whether an App says all that is wanted. Labels and annotations that somebody else gave it may stay;
+/// those that were carried over and no longer are show in [`keys::ANNOTATION_MADE_OF`].
+fn says(found: &App, wanted: &App) -> bool {
+    let carries = |there: &Option<BTreeMap<String, String>>, wanted: &Option<_>| {
+        let there = |key| there.as_ref().and_then(|there| there.get(key));
+        let mut wanted = wanted.iter().flatten();
+        wanted.all(|(key, value): (&String, &String)| there(key) == Some(value))
+    };
+    found.spec == wanted.spec
+        && carries(&found.metadata.labels, &wanted.metadata.labels)
+        && carries(&found.metadata.annotations, &wanted.metadata.annotations)
+}
+
+/// The file and line of a text that nobody has seen help nobody: the messages alone, and what was
+/// expected.
+fn refusal(reading: &Reading) -> String {
+    let errors = reading.diagnostics.iter().filter(|found| found.severity == Severity::Error);
+    let messages: Vec<String> = errors
+        .map(|found| {
+            let place = match found.path.is_empty() {
+                true => String::new(),
+                false => format!("{}: ", found.path),
+            };
+            let expected = match &found.expected {
+                Some(expected) => format!(", expected {expected}"),
+                None => String::new(),
+            };
+            let meant = match &found.mend {
+                Some(mend) if !mend.replacement.trim().is_empty() => {
+                    format!(" (did you mean {:?}?)", mend.replacement)
+                }
+                Some(_) | None => String::new(),
+            };
+            format!("{place}{}{expected}{meant}", found.message)
         })
         .collect();
-    let text = if messages.is_empty() { rendered.to_owned() } else { messages.join("; ") };
-    text.chars().take(REFUSAL_CHARS_MAX).collect()
+    messages.join("; ").chars().take(REFUSAL_CHARS_MAX).collect()
 }
 
 fn notes(reading: &Reading) -> String {
@@ -228,10 +251,29 @@ impl Foreign {
 
     fn own(&self, app: &App) -> App {
         let mut app = app.clone();
+        let made_of = self.made_of(&app);
         app.metadata.namespace = Some(self.namespace.clone());
+        let annotations = app.metadata.annotations.get_or_insert_default();
+        annotations.insert(keys::ANNOTATION_MADE_OF.to_owned(), made_of);
         let owner = serde_json::from_value(self.owner());
         app.metadata.owner_references = owner.ok().map(|owner| vec![owner]);
         app
+    }
+
+    /// What an App was made of, so far as it does not show in the App: a spec whose Secrets may be
+    /// other ones, labels that may be gone.
+    fn made_of(&self, app: &App) -> String {
+        let names = |map: &Option<BTreeMap<String, String>>| {
+            let names: Vec<&str> = map.iter().flatten().map(|(key, _)| key.as_str()).collect();
+            names.join(", ")
+        };
+        let generation = &self.object["metadata"]["generation"];
+        let (labels, annotations) = (&app.metadata.labels, &app.metadata.annotations);
+        format!(
+            "generation {generation}; labels: {}; annotations: {}",
+            names(labels),
+            names(annotations)
+        )
     }
 
     fn own_object(&self, object: &Value) -> Value {

@@ -45,6 +45,17 @@ async fn kubectl_applies_a_codecoapp_and_reads_its_status() {
         (app["spec"]["profile"] == "greenness").then_some(())
     })
     .await;
+    // So do its labels; those that somebody gave the App itself stay.
+    tombolo.kubectl(&["label", "app", "parcel-line", "theirs=kept"]).await.ok();
+    for (change, expected) in [("team=red", json!("red")), ("team-", Value::Null)] {
+        tombolo.kubectl(&["label", "codecoapp", "parcel-line", change]).await.ok();
+        eventually("the labels of the App follow", async || {
+            let app = get(&tombolo, &["app/parcel-line"]).await?;
+            let labels = &app["metadata"]["labels"];
+            (labels["team"] == expected && labels["theirs"] == "kept").then_some(())
+        })
+        .await;
+    }
     tombolo.kubectl(&["delete", "codecoapp", "parcel-line"]).await.ok();
     eventually("the App goes", async || {
         get(&tombolo, &["app/parcel-line"]).await.is_none().then_some(())
@@ -124,7 +135,16 @@ async fn an_orchestration_becomes_its_apps_and_their_secrets() {
     tombolo.shell_with(&["apply", "-f", "-"], CHARITY).await.ok();
     let app = eventually("the App", async || get(&tombolo, &["app/berths"]).await).await;
     assert_eq!(app["metadata"]["ownerReferences"][0]["kind"], "LowLevelOrchestration");
-    assert!(get(&tombolo, &["secret/berths-ledger-env"]).await.is_some());
+    let secret = get(&tombolo, &["secret/berths-ledger-env"]).await.expect("its secret");
+    // A new value is a new Secret, although the App says the same as before.
+    let changed = CHARITY.replace("change-me", "another");
+    assert_ne!(changed, CHARITY);
+    tombolo.shell_with(&["apply", "-f", "-"], &changed).await.ok();
+    eventually("the new value", async || {
+        let now = get(&tombolo, &["secret/berths-ledger-env"]).await?;
+        (now["data"] != secret["data"]).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -44,6 +44,22 @@ fn check(observed: &Observed, expect: Expect) {
     expect.assert_eq(&lines(&plan(observed)));
 }
 
+/// An App that is there keeps what somebody else wrote into it.
+fn merge(app: App, apps: &mut Vec<App>) {
+    let Some(found) = apps.iter_mut().find(|found| found.metadata.name == app.metadata.name) else {
+        return apps.push(app);
+    };
+    let carried =
+        |app: &App| app.metadata.annotations.as_ref().unwrap()[keys::ANNOTATION_MADE_OF].clone();
+    let before = carried(found);
+    let labels = found.metadata.labels.get_or_insert_default();
+    labels.retain(|key, _| !before.contains(key.as_str()));
+    labels.extend(app.metadata.labels.unwrap_or_default());
+    let annotations = found.metadata.annotations.get_or_insert_default();
+    annotations.retain(|key, _| !before.contains(key.as_str()));
+    annotations.extend(app.metadata.annotations.unwrap_or_default());
+}
+
 /// Does what the plan says, as a server would.
 fn carry_out(observed: &mut Observed) {
     for action in plan(observed) {
@@ -53,14 +69,10 @@ fn carry_out(observed: &mut Observed) {
             Verb::Delete { app, .. } => {
                 observed.apps.retain(|found| found.metadata.name.as_ref() != Some(&app));
             }
-            // What is there already would be merged with, and keep what somebody else wrote.
             Verb::Write(objects) => {
                 for object in objects.into_iter().filter(|object| object["kind"] == "App") {
                     let app: App = serde_json::from_value(object).unwrap();
-                    assert!(
-                        observed.apps.iter().all(|found| found.metadata.name != app.metadata.name)
-                    );
-                    observed.apps.push(app);
+                    merge(app, &mut observed.apps);
                 }
             }
             Verb::Replace { app, spec, .. } => {
@@ -100,9 +112,64 @@ fn an_app_that_someone_changed_is_written_again() {
     check(
         &observed,
         expect![[r#"
-        replace App shop: an App was made of it; dropped spec.codecoapp-msspec[0].podspec.containers[0].name: a container is named after its component
-    "#]],
+            replace App shop: its spec is not what the CodecoApp says
+            write App shop: an App was made of it; dropped spec.codecoapp-msspec[0].podspec.containers[0].name: a container is named after its component
+        "#]],
     );
+    carry_out(&mut observed);
+    check(&observed, expect![[""]]);
+}
+
+#[test]
+fn labels_and_annotations_follow_and_those_of_others_stay() {
+    let mut object = codeco(Value::Null);
+    object.object["metadata"]["labels"] = json!({"team": "red", "tier": "gold"});
+    object.object["metadata"]["annotations"] = json!({"note": "one"});
+    let mut observed = Observed { objects: vec![object], ..Observed::default() };
+    carry_out(&mut observed);
+    carry_out(&mut observed);
+    observed.apps[0].metadata.labels.as_mut().unwrap().insert("theirs".into(), "kept".into());
+    check(&observed, expect![[""]]);
+
+    let metadata = &mut observed.objects[0].object["metadata"];
+    metadata["labels"] = json!({"team": "blue"});
+    metadata["annotations"] = json!({"word": "two"});
+    carry_out(&mut observed);
+    check(&observed, expect![[""]]);
+    let metadata = &observed.apps[0].metadata;
+    expect![[r#"{"team": "blue", "theirs": "kept"}"#]]
+        .assert_eq(&format!("{:?}", metadata.labels.as_ref().unwrap()));
+    expect![[
+        r#"{"tombolo.dev/made-of": "generation 1; labels: team; annotations: word", "word": "two"}"#
+    ]]
+    .assert_eq(&format!("{:?}", metadata.annotations.as_ref().unwrap()));
+    // Somebody takes one away.
+    observed.apps[0].metadata.labels = None;
+    carry_out(&mut observed);
+    assert_eq!(observed.apps[0].metadata.labels.as_ref().unwrap()["team"], "blue");
+}
+
+/// The value is not in the App, so that the App alone does not show that it changed.
+#[test]
+fn a_secret_is_written_again_when_its_value_changes() {
+    let apps = json!({"apps": [{"name": "one", "components": [{
+        "name": "a", "image": "example/a:1",
+        "env": {"is-secret": true, "variables": [{"name": "WORD", "value": "old"}]},
+    }]}]});
+    let orchestration = foreign(Kind::LowLevelOrchestration, apps, Value::Null);
+    let mut observed = Observed { objects: vec![orchestration], ..Observed::default() };
+    carry_out(&mut observed);
+    carry_out(&mut observed);
+    check(&observed, expect![[""]]);
+    let object = &mut observed.objects[0].object;
+    object["metadata"]["generation"] = json!(2);
+    object["spec"]["apps"][0]["components"][0]["env"]["variables"][0]["value"] = json!("new");
+    let actions = plan(&observed);
+    let [Action { verb: Verb::Write(objects), .. }] = actions.as_slice() else {
+        panic!("{actions:?}");
+    };
+    assert_eq!(objects[0]["kind"], "Secret");
+    assert_eq!(objects[0]["stringData"]["WORD"], "new");
     carry_out(&mut observed);
     check(&observed, expect![[""]]);
 }
@@ -115,9 +182,9 @@ fn what_cannot_be_read_is_refused_in_its_own_status_and_its_app_is_left_alone() 
     check(
         &observed,
         expect![[r#"
-        write the status: what it says is old
-          {"errorMsg":"spec.securityClass: \"Enormous\" is not known here","status":"Error"}
-    "#]],
+            write the status: what it says is old
+              {"errorMsg":"spec.securityClass: \"Enormous\" is not known here, expected \"High\", \"Good\", \"Medium\", \"Low\" or \"None\"","status":"Error"}
+        "#]],
     );
     carry_out(&mut observed);
     assert_eq!(observed.apps.len(), 1);
