@@ -66,7 +66,7 @@ fn selective<'a>(
         places.extend(place(&selector, reader));
     }
     let workloads = fields.take("workloads");
-    for key in ["controller", "controllers"] {
+    for key in ["controller", "controllers", "type"] {
         if let Some(older) = fields.take(key) {
             older.assumed(reader, "the workloads that it names stand beside it in the same text");
         }

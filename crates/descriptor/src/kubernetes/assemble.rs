@@ -11,7 +11,7 @@ use tombolo_model::{App, AppSpec};
 use tombolo_yaml::Node;
 
 use crate::beyond::foreign;
-use crate::fields::Field;
+use crate::fields::{Field, Rest};
 use crate::kubernetes::container::text_map;
 use crate::kubernetes::kept::{WRITTEN_BY_CLUSTER, cleaned, keep_one_replica, named_objects};
 use crate::kubernetes::leads::{Leads, leads};
@@ -94,7 +94,14 @@ impl<'a> File<'a> {
                     self.claims.insert(name, root);
                 }
             }
-            "Namespace" => root.head().dropped(reader, "the App says in which namespace it lives"),
+            "Namespace" => {
+                let why = "the App says in which namespace it lives";
+                root.head().dropped(reader, why);
+                if let Some(metadata) = fields.take("metadata") {
+                    metadata.dropped(reader, why);
+                }
+                fields.finish(Rest::Dropped(why), reader);
+            }
             "Ingress" => self.ingresses.push(root),
             kind if workload::is_workload(kind) => self.workloads.push(root),
             kind => self.rest.push((kind.to_owned(), root.clone())),

@@ -6,13 +6,15 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use k8s_openapi::api::apps::v1::{DaemonSetSpec, DeploymentSpec, StatefulSetSpec};
+use k8s_openapi::api::apps::v1::{DaemonSetSpec, DeploymentSpec, ReplicaSetSpec, StatefulSetSpec};
 use k8s_openapi::api::batch::v1::{CronJobSpec, JobSpec};
 use k8s_openapi::api::core::v1::{
-    Affinity, Container, ContainerPort, EnvVarSource, PodSecurityContext, PodSpec, Probe,
-    SecurityContext, ServicePort, ServiceSpec, Toleration, TopologySpreadConstraint, Volume,
-    VolumeMount,
+    Affinity, ConfigMap, Container, ContainerPort, EnvVarSource, PersistentVolumeClaimSpec,
+    PodSecurityContext, PodSpec, Probe, Secret, SecurityContext, ServicePort, ServiceSpec,
+    Toleration, TopologySpreadConstraint, Volume, VolumeMount,
 };
+use k8s_openapi::api::networking::v1::{HTTPIngressPath, IngressRule, IngressSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::{DeserializeOwned, Deserializer, Visitor, value};
 use serde_json::{Value, json};
 use tombolo_descriptor::{Files, Reading, Source, read};
@@ -198,6 +200,7 @@ fn every_key_of_the_other_workloads_is_carried_or_told() {
     let specs = [
         ("StatefulSet", "apps/v1", keys_of::<StatefulSetSpec>()),
         ("DaemonSet", "apps/v1", keys_of::<DaemonSetSpec>()),
+        ("ReplicaSet", "apps/v1", keys_of::<ReplicaSetSpec>()),
         ("Job", "batch/v1", keys_of::<JobSpec>()),
         ("CronJob", "batch/v1", keys_of::<CronJobSpec>()),
     ];
@@ -227,8 +230,23 @@ fn every_key_of_a_service_is_carried_or_told() {
 }
 
 #[test]
+fn every_key_of_what_stands_beside_a_workload_is_carried_or_told() {
+    let beside = load("beside.yaml");
+    has_every_key::<ObjectMeta>(&beside["items"][0], &["/metadata"]);
+    has_every_key::<ConfigMap>(&beside["items"][1], &[""]);
+    has_every_key::<Secret>(&beside["items"][2], &[""]);
+    has_every_key::<PersistentVolumeClaimSpec>(&beside["items"][3], &["/spec"]);
+    has_every_key::<IngressSpec>(&beside["items"][5], &["/spec"]);
+    has_every_key::<IngressRule>(&beside["items"][5], &["/spec/rules/0"]);
+    has_every_key::<HTTPIngressPath>(&beside["items"][5], &["/spec/rules/0/http/paths/0"]);
+    check(&beside, "items", &files(&[]));
+}
+
+#[test]
 fn every_key_of_a_selective_deployment_is_carried_or_told() {
-    check(&load("edgenet.yaml"), "spec", &files(&[]));
+    for start in ["metadata", "spec", "status"] {
+        check(&load("edgenet.yaml"), start, &files(&[]));
+    }
 }
 
 /// The keys of a service in the compose specification.
