@@ -13,6 +13,7 @@ mod index;
 mod kernel;
 mod meter;
 mod order;
+mod packing;
 mod prices;
 mod state;
 

@@ -1,11 +1,12 @@
 //! From a good answer to a better one: all at once where the problem is small, which also proves
 //! how good it is, and a few blocks at a time where it is not (large neighbourhood search).
 
-use super::branch::{self, Aim};
+use super::branch::{self, Aim, Found};
 use super::dual::Dual;
 use super::frame::Place;
 use super::kernel::{Kernel, Width, dead, float};
 use super::meter::{Dice, Meter};
+use super::packing;
 use super::state::State;
 
 /// Blocks that are taken out and put back in one round, at least and at most.
@@ -49,18 +50,26 @@ pub(super) fn exactly(
     let mut bound = incumbent;
     let mut answer = before;
     if let Some(mut kernel) = Kernel::new(state, blocks, width, meter) {
-        let base = float(state.objective);
-        let goal = Some(float(incumbent) - base);
-        let dual = Dual::new(&mut kernel, state, goal, ROUNDS_EXACT, meter);
         let aim = Aim { floor: Some(incumbent), until, first: false };
-        let found = branch::search(&kernel, &dual, state, aim, meter);
+        let found = match packing::suits(&kernel, state) {
+            true => packing::search(&kernel, state, aim, meter),
+            false => by_prices(&mut kernel, state, aim, meter),
+        };
         answer = found.places.unwrap_or(answer);
         if !dead(found.open) {
-            bound = floor(found.open.min(base + dual.bound) + dual.slack);
+            bound = floor(found.open);
         }
     }
     put_back(state, blocks, &answer);
     bound.max(state.objective)
+}
+
+fn by_prices(kernel: &mut Kernel, state: &mut State<'_>, aim: Aim, meter: &mut Meter<'_>) -> Found {
+    let base = float(state.objective);
+    let goal = aim.floor.map(|floor| float(floor) - base);
+    let dual = Dual::new(kernel, state, goal, ROUNDS_EXACT, meter);
+    let found = branch::search(kernel, &dual, state, aim, meter);
+    Found { open: found.open.min(base + dual.bound) + dual.slack, ..found }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "far below 2^53, as `validate` has seen to")]

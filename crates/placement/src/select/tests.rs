@@ -5,7 +5,7 @@ mod oracle;
 mod tiny;
 
 use super::{Dice, Limits, Outcome, Selection, select};
-use crate::problem::{Choice, Problem};
+use crate::problem::{Choice, Problem, Scope};
 use crate::sample::{self, Size};
 
 #[track_caller]
@@ -42,6 +42,49 @@ fn agrees_with_trying_everything_on_tiny_problems() {
         }
     }
     assert!((1_000..8_000).contains(&infeasible), "{infeasible} of 12,000 have no answer");
+}
+
+/// Blocks that meet on nodes alone have a search of their own.
+#[test]
+fn agrees_with_trying_everything_where_only_room_is_short() {
+    let mut crowded = 0;
+    for seed in 0..4_000 {
+        let mut problem = tiny::problem(seed, 1);
+        problem.edges.clear();
+        problem.together.clear();
+        problem.same_engine.clear();
+        problem.apart.retain(|group| group.scope == Scope::Node);
+        let found = solve(&problem, seed);
+        let best = oracle::best(&problem);
+        assert_eq!(best.is_some(), found.parts == [Outcome::Placed], "seed {seed}");
+        assert_eq!(best.unwrap_or(0), found.objective, "seed {seed}");
+        assert!(found.optimal, "seed {seed}");
+        for node in &mut problem.nodes {
+            node.capacity.fill(u64::MAX);
+        }
+        problem.apart.clear();
+        crowded += usize::from(best.is_some() && oracle::best(&problem) > best);
+    }
+    assert!(crowded > 500, "in {crowded} somebody has to yield");
+}
+
+#[test]
+fn proves_the_best_of_twenty_that_want_the_same_nodes() {
+    for seed in 0..6 {
+        let size = Size {
+            zones: 4,
+            nodes: 30,
+            parts: 1,
+            items: 20,
+            classes: 2,
+            load: 60,
+            ..medium(seed, false)
+        };
+        let problem = sample::problem(&size);
+        let found = select(&problem, &Limits::default()).expect("the problem is valid");
+        assert_eq!(problem.check(&found.chosen), Ok(found.objective), "seed {seed}");
+        assert!(found.optimal, "seed {seed}: {} of {}", found.objective, found.bound);
+    }
 }
 
 #[test]
@@ -182,7 +225,7 @@ fn odd_numbers_do_no_harm() {
 
 #[test]
 fn what_is_no_problem_gets_a_sentence() {
-    use crate::problem::{Edge, Group, Scope};
+    use crate::problem::{Edge, Group};
     let check = |change: &dyn Fn(&mut Problem), expected: &str| {
         let mut problem = sample::problem(&Size { parts: 2, ..medium(1, true) });
         change(&mut problem);

@@ -1,0 +1,240 @@
+//! What one node would take at the prices of the blocks: a knapsack, small enough to be filled
+//! exactly. Used by [`packing`](super).
+
+/// A search through the sets of one node ends after this many steps; what it gains is then
+/// bounded, and the set is the best that was seen.
+const STEPS_MAX: u32 = 4_000;
+
+/// Nodes, blocks, and what is left of the nodes.
+pub(super) struct Sacks {
+    pub blocks: usize,
+    pub nodes: usize,
+    dims: usize,
+    /// `[node * blocks + block]`
+    values: Vec<f64>,
+    /// By node: the blocks that may be there.
+    pub candidates: Vec<u64>,
+    /// By node: blocks that must not be with those that were seated there.
+    barred: Vec<u64>,
+    /// `[node * dims + dimension]`
+    left: Vec<u64>,
+    /// `[block * dims + dimension]`
+    demand: Vec<u64>,
+    /// By block: those that it must not share a node with.
+    pub apart: Vec<u64>,
+    /// By block.
+    pub price: Vec<f64>,
+    /// Work done since it was asked for last.
+    steps: u32,
+    list: Vec<Offer>,
+}
+
+#[derive(Clone, Copy)]
+struct Offer {
+    block: usize,
+    gain: f64,
+    /// Of the resource that is shortest.
+    need: f64,
+    /// What it gains for its size.
+    ratio: f64,
+}
+
+/// A set of blocks for a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Take {
+    pub set: u64,
+    /// Their values less their prices.
+    pub gain: f64,
+}
+
+/// The blocks of a set.
+pub(super) fn blocks_of(mut set: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let block = (set != 0).then(|| set.trailing_zeros() as usize)?;
+        set &= set - 1;
+        Some(block)
+    })
+}
+
+impl Sacks {
+    pub(super) fn new(nodes: usize, demand: Vec<u64>, left: Vec<u64>, apart: Vec<u64>) -> Sacks {
+        let (blocks, dims) = (apart.len(), left.len() / nodes.max(1));
+        Sacks {
+            blocks,
+            nodes,
+            dims,
+            values: vec![0.0; nodes * blocks],
+            candidates: vec![0; nodes],
+            barred: vec![0; nodes],
+            left,
+            demand,
+            apart,
+            price: vec![0.0; blocks],
+            steps: 0,
+            list: Vec::with_capacity(blocks),
+        }
+    }
+
+    pub(super) fn admit(&mut self, node: usize, block: usize, value: f64) {
+        self.values[node * self.blocks + block] = value;
+        self.candidates[node] |= 1 << block;
+    }
+
+    pub(super) fn value(&self, node: usize, block: usize) -> f64 {
+        self.values[node * self.blocks + block]
+    }
+
+    /// The work since the last time.
+    pub(super) fn work(&mut self) -> u64 {
+        u64::from(std::mem::take(&mut self.steps))
+    }
+
+    /// Whether the block may go there beside those that are seated.
+    pub(super) fn admits(&self, node: usize, block: usize) -> bool {
+        self.candidates[node] & !self.barred[node] & (1 << block) != 0 && self.has_room(node, block)
+    }
+
+    fn has_room(&self, node: usize, block: usize) -> bool {
+        let left = &self.left[node * self.dims..][..self.dims];
+        left.iter().zip(&self.demand[block * self.dims..]).all(|(left, demand)| left >= demand)
+    }
+
+    /// Puts a block on a node that admits it. Returns what [`Sacks::unseat`] needs.
+    pub(super) fn seat(&mut self, node: usize, block: usize) -> u64 {
+        self.load(node, block);
+        let barred = self.barred[node];
+        self.barred[node] |= self.apart[block];
+        barred
+    }
+
+    pub(super) fn unseat(&mut self, node: usize, block: usize, barred: u64) {
+        self.unload(node, block);
+        self.barred[node] = barred;
+    }
+
+    fn load(&mut self, node: usize, block: usize) {
+        let left = &mut self.left[node * self.dims..][..self.dims];
+        for (left, demand) in left.iter_mut().zip(&self.demand[block * self.dims..]) {
+            *left -= demand;
+        }
+    }
+
+    fn unload(&mut self, node: usize, block: usize) {
+        let left = &mut self.left[node * self.dims..][..self.dims];
+        for (left, demand) in left.iter_mut().zip(&self.demand[block * self.dims..]) {
+            *left += demand;
+        }
+    }
+
+    /// The best set of open blocks for a node.
+    pub(super) fn best(&mut self, node: usize, open: u64) -> Take {
+        let mut list = std::mem::take(&mut self.list);
+        list.clear();
+        let mut all = Take::default();
+        let mut apart = 0;
+        for block in blocks_of(self.candidates[node] & open & !self.barred[node]) {
+            let gain = self.value(node, block) - self.price[block];
+            if gain > 0.0 && self.has_room(node, block) {
+                list.push(Offer { block, gain, need: 0.0, ratio: 0.0 });
+                apart |= self.apart[block];
+                all.set |= 1 << block;
+                all.gain += gain;
+            }
+        }
+        self.steps += 1;
+        let take =
+            match list.len() < 2 || (apart & all.set == 0 && self.has_room_for_all(node, &list)) {
+                true => all,
+                false => self.fill(node, &mut list),
+            };
+        self.list = list;
+        take
+    }
+
+    fn has_room_for_all(&self, node: usize, list: &[Offer]) -> bool {
+        (0..self.dims)
+            .all(|dim| self.wanted(list, dim) <= u128::from(self.left[node * self.dims + dim]))
+    }
+
+    fn wanted(&self, list: &[Offer], dim: usize) -> u128 {
+        list.iter().map(|offer| u128::from(self.demand[offer.block * self.dims + dim])).sum()
+    }
+
+    fn fill(&mut self, node: usize, list: &mut [Offer]) -> Take {
+        let share = |dim: &usize| {
+            let left = self.left[node * self.dims + dim];
+            if left == 0 { 0.0 } else { wide(self.wanted(list, *dim)) / amount(left) }
+        };
+        let shares: Vec<f64> = (0..self.dims).map(|dim| share(&dim)).collect();
+        let shortest = (0..self.dims).max_by(|a, b| shares[*a].total_cmp(&shares[*b])).unwrap_or(0);
+        for offer in list.iter_mut() {
+            offer.need = amount(self.demand[offer.block * self.dims + shortest]);
+            offer.ratio = offer.gain / offer.need;
+        }
+        list.sort_unstable_by(|a, b| b.ratio.total_cmp(&a.ratio).then(a.block.cmp(&b.block)));
+        let room = amount(self.left[node * self.dims + shortest]);
+        let ceiling = ceiling(list, room);
+        let mut filling = Filling { best: Take::default(), steps: 0 };
+        self.add(node, list, room, (Take::default(), 0), &mut filling);
+        self.steps += filling.steps;
+        if filling.steps >= STEPS_MAX {
+            filling.best.gain = ceiling;
+        }
+        filling.best
+    }
+
+    /// Tries the rest of the list with and without each.
+    fn add(
+        &mut self,
+        node: usize,
+        list: &[Offer],
+        room: f64,
+        (so_far, barred): (Take, u64),
+        filling: &mut Filling,
+    ) {
+        filling.steps += 1;
+        if so_far.gain > filling.best.gain {
+            filling.best = so_far;
+        }
+        let Some((first, rest)) = list.split_first() else { return };
+        if filling.steps >= STEPS_MAX || so_far.gain + ceiling(list, room) <= filling.best.gain {
+            return;
+        }
+        if barred & (1 << first.block) == 0 && self.has_room(node, first.block) {
+            self.load(node, first.block);
+            let take = Take { set: so_far.set | 1 << first.block, gain: so_far.gain + first.gain };
+            let barred = barred | self.apart[first.block];
+            self.add(node, rest, room - first.need, (take, barred), filling);
+            self.unload(node, first.block);
+        }
+        self.add(node, rest, room, (so_far, barred), filling);
+    }
+}
+
+struct Filling {
+    best: Take,
+    steps: u32,
+}
+
+/// What the list could gain if blocks could be divided.
+fn ceiling(list: &[Offer], mut room: f64) -> f64 {
+    let mut gain = 0.0;
+    for offer in list {
+        if offer.need > room {
+            return gain + offer.gain * room / offer.need;
+        }
+        room -= offer.need;
+        gain += offer.gain;
+    }
+    gain
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a share of a node, to sort by and to bound")]
+fn amount(value: u64) -> f64 {
+    value as f64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a share of a node, to sort by")]
+fn wide(value: u128) -> f64 {
+    value as f64
+}
