@@ -96,6 +96,10 @@ impl<'a> Ask<'a> {
 pub(crate) struct Runs([Option<usize>; Engine::ALL.len()]);
 
 impl Runs {
+    pub(crate) fn can(&self, engine: Engine) -> bool {
+        self.0[usize::from(engine_number(engine))].is_some()
+    }
+
     /// Of two engines of a node, the one with the better way.
     pub(crate) fn pick(&self, engine: Engine, also: Option<Engine>) -> Engine {
         let Some(also) = also else { return engine };

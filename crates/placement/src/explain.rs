@@ -94,7 +94,7 @@ pub(crate) fn briefly(compiled: &Compiled<'_, '_>, app: usize) -> Vec<Unplaced> 
     missing.collect()
 }
 
-fn engine_of(choice: Choice) -> Option<tombolo_model::Engine> {
+pub(crate) fn engine_of(choice: Choice) -> Option<tombolo_model::Engine> {
     tombolo_model::Engine::ALL.get(usize::from(choice.engine)).copied()
 }
 

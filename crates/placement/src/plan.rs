@@ -255,7 +255,7 @@ fn instances(
         let node = compiled.nodes[choice.node as usize];
         let row = compiled.continuum.node(node);
         let ask = &compiled.asks[ask];
-        let engine = ask.engine_on(row).unwrap_or(row.engine);
+        let engine = explain::engine_of(choice).unwrap_or(row.engine);
         let step = step(compiled, *item, choice, solved, (app, component, replica));
         instances.push(InstancePlan {
             placement: Placement {

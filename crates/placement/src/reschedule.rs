@@ -158,15 +158,21 @@ pub(crate) fn gain(compiled: &Compiled<'_, '_>, item: u32, choice: Choice) -> i6
     }
 }
 
-/// The engine by which an item of the problem runs on a node of it.
+/// The engine by which an item of the problem runs on a node of it, or would: the one that it has
+/// there now, where the node has two and all components must have the same.
 pub(crate) fn engine_at(compiled: &Compiled<'_, '_>, item: u32, node: u32) -> u8 {
     let row = compiled.continuum.node(compiled.nodes[node as usize]);
-    match compiled.origins[item as usize] {
-        Origin::Wanted { ask, .. } => {
-            ask::engine_number(compiled.asks[ask].runs().pick(row.engine, row.also))
-        }
-        Origin::Anchor { .. } => ask::engine_number(row.engine),
-    }
+    let Origin::Wanted { app, component, replica, ask } = compiled.origins[item as usize] else {
+        return ask::engine_number(row.engine);
+    };
+    let runs = compiled.asks[ask].runs();
+    let spec = &compiled.apps[app].spec;
+    let name = &spec.components[component].name;
+    let now = compiled.roster.get(&compiled.ids[app], name, replica);
+    let now = now.filter(|now| now.node == row.name && spec.homogeneous).map(|now| now.engine);
+    let now = now.filter(|now| Some(*now) == row.also || *now == row.engine);
+    let engine = now.filter(|now| runs.can(*now));
+    ask::engine_number(engine.unwrap_or_else(|| runs.pick(row.engine, row.also)))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tombolo_model::Engine;
 
-use super::{Compiled, EdgeOrigin, demand, index};
+use super::{Compiled, EdgeOrigin, Kind, demand, index};
 use crate::affinity::{self, Bounds};
 use crate::ask;
 use crate::bits::Bits;
@@ -191,8 +191,10 @@ fn fill_classes(compiled: &mut Compiled<'_, '_>) {
             (ask::engine_number(row.engine), row.also.map(|also| (row.engine, also)))
         })
         .collect();
+    let bound = bound_by_engine(compiled);
     let rows = || (0u32..).zip(&compiled.nodes);
-    for (class, kind) in compiled.problem.classes.iter_mut().zip(&compiled.kinds) {
+    let classes = compiled.problem.classes.iter_mut().zip(&compiled.kinds);
+    for ((class, kind), bound) in classes.zip(bound) {
         let count = kind.admitted.count();
         class.candidates.reserve_exact(count);
         let candidate = |number: u32, value: i32| {
@@ -221,7 +223,38 @@ fn fill_classes(compiled: &mut Compiled<'_, '_>) {
                 class.candidates.sort_unstable_by_key(|candidate| candidate.node);
             }
         }
+        if bound {
+            add_second_engines(&mut class.candidates, &engines, kind);
+        }
     }
+}
+
+/// By class: whether some of its items must run by the engine of others.
+fn bound_by_engine(compiled: &Compiled<'_, '_>) -> Vec<bool> {
+    let problem = &compiled.problem;
+    let mut bound = vec![false; problem.classes.len()];
+    for item in problem.same_engine.iter().flatten() {
+        bound[problem.items[*item as usize].class as usize] = true;
+    }
+    bound
+}
+
+/// Where all must run by one engine, the better one of a node may be the wrong one: the other
+/// is a candidate too, a hundredth of a point behind, so that it is taken only for the others' sake.
+fn add_second_engines(
+    candidates: &mut Vec<Candidate>,
+    engines: &[(u8, Option<(Engine, Engine)>)],
+    kind: &Kind,
+) {
+    let second = |candidate: &Candidate| {
+        let (first, also) = engines[candidate.node as usize].1?;
+        let other = if kind.runs.pick(first, Some(also)) == first { also } else { first };
+        let (engine, value) = (ask::engine_number(other), candidate.value - 1);
+        kind.runs.can(other).then_some(Candidate { engine, value, ..*candidate })
+    };
+    let more: Vec<Candidate> = candidates.iter().filter_map(second).collect();
+    candidates.extend(more);
+    candidates.sort_by_key(|candidate| candidate.node);
 }
 
 /// Fills routes, links and costs between the wired locations. There may be a million ways: each is

@@ -25,7 +25,16 @@ pub(crate) struct Reasons<'r, 'c, 'a> {
     used: Vec<u64>,
     /// By item: the edges that touch it.
     edges: BTreeMap<u32, Vec<usize>>,
-    best: BTreeMap<u32, Vec<Candidate>>,
+    best: BTreeMap<u32, Best>,
+}
+
+/// What a class would like most.
+#[derive(Clone, Debug)]
+struct Best {
+    /// In how many nodes it could be.
+    nodes: usize,
+    /// The best of them, each once.
+    candidates: Vec<Candidate>,
 }
 
 impl<'r, 'c, 'a> Reasons<'r, 'c, 'a> {
@@ -76,8 +85,8 @@ impl<'r, 'c, 'a> Reasons<'r, 'c, 'a> {
 
     fn reason(&self, item: u32, step: &Step, next: &[Alternative], silent: &[String]) -> String {
         let compiled = self.compiled;
-        let class = compiled.problem.items[item as usize].class as usize;
-        let count = compiled.problem.classes[class].candidates.len();
+        let class = compiled.problem.items[item as usize].class;
+        let count = self.best.get(&class).map_or(0, |best| best.nodes);
         let mut reason = match step {
             Step::Start => match (count, next.first().and_then(|next| next.behind)) {
                 (1, _) => "the only node that meets all its needs".to_owned(),
@@ -150,7 +159,8 @@ impl<'r, 'c, 'a> Reasons<'r, 'c, 'a> {
     fn alternatives(&mut self, item: u32, choice: Choice) -> Vec<Alternative> {
         let compiled = self.compiled;
         let class = compiled.problem.items[item as usize].class;
-        let best = self.best.entry(class).or_insert_with(|| best(compiled, class)).clone();
+        let best = self.best.entry(class).or_insert_with(|| best(compiled, class));
+        let best = best.candidates.clone();
         let own = self.total_quick(item, choice, &best);
         let mut next: Vec<(i64, Candidate)> = best
             .into_iter()
@@ -286,15 +296,24 @@ pub(super) fn amount(resource: &str, amount: u64) -> String {
     }
 }
 
-fn best(compiled: &Compiled<'_, '_>, class: u32) -> Vec<Candidate> {
+fn best(compiled: &Compiled<'_, '_>, class: u32) -> Best {
     let mut candidates = compiled.problem.classes[class as usize].candidates.clone();
+    // They are in the order of nodes; of two engines of a node the better one stays.
+    candidates.dedup_by(|next, kept| {
+        let same = next.node == kept.node;
+        if same && next.value > kept.value {
+            *kept = *next;
+        }
+        same
+    });
+    let nodes = candidates.len();
     let order = |candidate: &Candidate| (std::cmp::Reverse(candidate.value), candidate.node);
     if candidates.len() > BEST_MAX {
         candidates.select_nth_unstable_by_key(BEST_MAX, order);
         candidates.truncate(BEST_MAX);
     }
     candidates.sort_by_key(order);
-    candidates
+    Best { nodes, candidates }
 }
 
 fn tenth(number: f64) -> f64 {
