@@ -7,6 +7,7 @@ use tombolo_model::app::Unplaced;
 
 use super::decision::amount;
 use crate::compile::{Compiled, EdgeOrigin, Origin};
+use crate::paths::UNMEASURED_US;
 use crate::problem::{Problem, Scope};
 use crate::select::{Limits, Outcome, Selection, select};
 use crate::words;
@@ -15,6 +16,8 @@ use crate::words;
 const RULES_MAX: usize = 40;
 /// For one search.
 const WORK_MAX: u64 = 300_000;
+/// Pairs of an instance and a node too small for it. Beyond, small nodes stay as they are for all.
+const BARRED_MAX: usize = 1_000_000;
 
 /// A rule that binds several instances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,12 +34,8 @@ enum Rule {
 
 pub(super) fn of(compiled: &Compiled<'_, '_>, limits: &Limits<'_>) -> Vec<Unplaced> {
     let rules = rules(compiled);
-    let feasible = |left_out: &BTreeSet<Rule>| {
-        let problem = without(compiled, left_out);
-        let limits = Limits { work: limits.work.min(WORK_MAX), ..*limits };
-        let found = select(&problem, &limits).ok();
-        found.filter(|found| found.parts.iter().all(|part| *part == Outcome::Placed))
-    };
+    let limits = Limits { work: limits.work.min(WORK_MAX), ..*limits };
+    let feasible = |left_out: &BTreeSet<Rule>| solved(&without(compiled, left_out), &limits);
     let mut left_out: BTreeSet<Rule> = BTreeSet::new();
     let mut kept: Vec<Rule> = Vec::new();
     for rule in &rules {
@@ -53,13 +52,20 @@ pub(super) fn of(compiled: &Compiled<'_, '_>, limits: &Limits<'_>) -> Vec<Unplac
             None,
         );
     }
-    let reasons: Vec<String> = kept.iter().map(|rule| say(compiled, *rule)).collect();
+    let mut reasons: Vec<String> = kept.iter().map(|rule| say(compiled, *rule)).collect();
+    // Instances of the same two components have the same to say.
+    reasons.dedup();
     let suggestion = kept.iter().find_map(|rule| {
         let only: BTreeSet<Rule> = [*rule].into();
         let found = feasible(&only)?;
-        mend(compiled, *rule, &found)
+        mend(compiled, *rule, &found, &|changed| solved(changed, &limits).is_some())
     });
     everyone(compiled, reasons, suggestion)
+}
+
+fn solved(problem: &Problem, limits: &Limits<'_>) -> Option<Selection> {
+    let found = select(problem, limits).ok();
+    found.filter(|found| found.parts.iter().all(|part| *part == Outcome::Placed))
 }
 
 /// Every instance that runs nowhere gets the same reasons: it is a matter between them.
@@ -124,20 +130,7 @@ fn without(compiled: &Compiled<'_, '_>, rules: &BTreeSet<Rule>) -> Problem {
     let mut problem = compiled.problem.clone();
     for rule in rules {
         match *rule {
-            Rule::Room(resource) => {
-                // A node that is too small for one instance alone stays too small for it.
-                let most =
-                    problem.items.iter().map(|item| item.demand[resource]).max().unwrap_or(0);
-                let all: u64 = problem
-                    .items
-                    .iter()
-                    .fold(0, |sum, item| sum.saturating_add(item.demand[resource]));
-                for node in &mut problem.nodes {
-                    if node.capacity[resource] >= most {
-                        node.capacity[resource] = node.capacity[resource].saturating_add(all);
-                    }
-                }
-            }
+            Rule::Room(resource) => widen(&mut problem, resource),
             Rule::Latency(origin) => {
                 each_edge(
                     compiled,
@@ -161,6 +154,32 @@ fn without(compiled: &Compiled<'_, '_>, rules: &BTreeSet<Rule>) -> Problem {
         }
     }
     problem
+}
+
+/// Gives every node room for everything, but a node that is too small for one instance alone stays
+/// too small for it.
+fn widen(problem: &mut Problem, resource: usize) {
+    let demands = problem.items.iter().map(|item| item.demand[resource]);
+    let most = demands.clone().max().unwrap_or(0);
+    let all = demands.fold(0, u64::saturating_add);
+    let small: Vec<(u32, u64)> = (0..)
+        .zip(&problem.nodes)
+        .map(|(number, node)| (number, node.capacity[resource]))
+        .filter(|(_, capacity)| *capacity < most)
+        .collect();
+    let few = small.len().saturating_mul(problem.items.len()) <= BARRED_MAX;
+    if few {
+        for item in &mut problem.items {
+            let too_small = small.iter().filter(|(_, has)| *has < item.demand[resource]);
+            item.barred.extend(too_small.map(|(number, _)| *number));
+        }
+    }
+    for node in &mut problem.nodes {
+        let capacity = &mut node.capacity[resource];
+        if few || *capacity >= most {
+            *capacity = capacity.saturating_add(all);
+        }
+    }
 }
 
 fn each_edge(
@@ -203,9 +222,13 @@ fn say(compiled: &Compiled<'_, '_>, rule: Rule) -> String {
         }
         Rule::Latency(origin) => {
             let (from, to, connection) = ends(compiled, origin);
-            match connection.latency {
-                Some(max) => format!("{from} needs at most {max} to {to}"),
-                None => format!("{from} needs a measured way to {to}"),
+            match (connection.latency, connection.jitter) {
+                (Some(max), None) => format!("{from} needs at most {max} to {to}"),
+                (None, Some(max)) => format!("{from} needs at most {max} of jitter to {to}"),
+                (Some(max), Some(jitter)) => {
+                    format!("{from} needs at most {max} and {jitter} of jitter to {to}")
+                }
+                (None, None) => format!("{from} needs a measured way to {to}"),
             }
         }
         Rule::Bandwidth(origin) => {
@@ -228,51 +251,151 @@ fn say(compiled: &Compiled<'_, '_>, rule: Rule) -> String {
     }
 }
 
-/// What the answer without the rule shows: so much more would have been enough.
-fn mend(compiled: &Compiled<'_, '_>, rule: Rule, found: &Selection) -> Option<String> {
-    let problem = &compiled.problem;
+/// What would have been enough: what the answer without the rule takes, made as little as can be.
+/// `fits` says whether a changed problem has an answer.
+fn mend(
+    compiled: &Compiled<'_, '_>,
+    rule: Rule,
+    found: &Selection,
+    fits: &dyn Fn(&Problem) -> bool,
+) -> Option<String> {
     match rule {
-        Rule::Room(resource) => {
-            let mut used = vec![0u64; problem.nodes.len()];
-            for (item, choice) in problem.items.iter().zip(&found.chosen) {
-                let sum = used.get_mut(choice.as_ref()?.node as usize)?;
-                *sum = sum.saturating_add(item.demand[resource]);
-            }
-            let over = |(node, used): (usize, &u64)| {
-                let short = used.saturating_sub(problem.nodes[node].capacity[resource]);
-                (short > 0).then_some((short, node))
-            };
-            let (short, node) = used.iter().enumerate().filter_map(over).max()?;
-            let name = compiled.continuum.node(compiled.nodes[node]).name;
-            let short = amount(&problem.resources[resource], short);
-            Some(format!("they would fit with {short} more on node {name}"))
-        }
-        Rule::Latency(origin) => {
-            let (from, to, _) = ends(compiled, origin);
-            let needed = problem
-                .edges
-                .iter()
-                .zip(&compiled.edge_origins)
-                .filter(|(_, from)| **from == origin)
-                .filter_map(|(edge, _)| {
-                    let zone = |item: u32| {
-                        let choice = found.chosen[item as usize]?;
-                        Some(problem.nodes[choice.node as usize].zone as usize)
-                    };
-                    Some(problem.routes[zone(edge.a)?][zone(edge.b)?].as_ref()?.latency_us)
-                })
-                .max()?;
-            Some(format!("they would fit if {} from {from} to {to} would do", words::delay(needed)))
-        }
-        Rule::Bandwidth(origin) => {
-            let (from, to, _) = ends(compiled, origin);
-            Some(format!("they would fit with less bandwidth from {from} to {to}"))
-        }
+        Rule::Room(resource) => more_room(compiled, resource, found, fits),
+        Rule::Latency(origin) => more_time(compiled, origin, found, fits),
+        Rule::Bandwidth(origin) => less_bandwidth(compiled, origin, fits),
         Rule::AllConnections => Some("they would fit without their connections".to_owned()),
         Rule::Apart(_) => Some("they would fit if some might share".to_owned()),
         Rule::Together(_) => Some("they would fit at different sites".to_owned()),
         Rule::OneEngine => Some("they would fit with homogeneous: false".to_owned()),
     }
+}
+
+fn more_room(
+    compiled: &Compiled<'_, '_>,
+    resource: usize,
+    found: &Selection,
+    fits: &dyn Fn(&Problem) -> bool,
+) -> Option<String> {
+    let problem = &compiled.problem;
+    let mut used = vec![0u64; problem.nodes.len()];
+    for (item, choice) in problem.items.iter().zip(&found.chosen) {
+        let sum = used.get_mut(choice.as_ref()?.node as usize)?;
+        *sum = sum.saturating_add(item.demand[resource]);
+    }
+    let short = |(node, used): (usize, &u64)| {
+        let short = used.saturating_sub(problem.nodes[node].capacity[resource]);
+        (short > 0).then_some((node, short))
+    };
+    let mut over: Vec<(usize, u64)> = used.iter().enumerate().filter_map(short).collect();
+    let with = |node: usize, more: u64| {
+        let mut changed = problem.clone();
+        let capacity = &mut changed.nodes[node].capacity[resource];
+        *capacity = capacity.saturating_add(more);
+        fits(&changed)
+    };
+    // One node is easier to change than several, if that is enough.
+    let all = over.iter().fold(0u64, |sum, (_, short)| sum.saturating_add(*short));
+    over.sort_by_key(|(node, short)| (std::cmp::Reverse(*short), *node));
+    if let Some((node, _)) = over.iter().copied().find(|(node, _)| with(*node, all)) {
+        let step =
+            step(all, if problem.resources[resource].ends_with("bytes") { 1024 } else { 1000 });
+        let steps = first(all.div_ceil(step), |steps| with(node, steps.saturating_mul(step)));
+        over = vec![(node, steps.saturating_mul(step).min(all))];
+    }
+    let says = |(node, short): &(usize, u64)| {
+        let name = compiled.continuum.node(compiled.nodes[*node]).name;
+        format!("{} more on node {name}", amount(&problem.resources[resource], *short))
+    };
+    let changes: Vec<String> = over.iter().map(says).collect();
+    (!changes.is_empty()).then(|| format!("they would fit with {}", words::list(&changes)))
+}
+
+fn more_time(
+    compiled: &Compiled<'_, '_>,
+    origin: EdgeOrigin,
+    found: &Selection,
+    fits: &dyn Fn(&Problem) -> bool,
+) -> Option<String> {
+    let problem = &compiled.problem;
+    let (from, to, connection) = ends(compiled, origin);
+    let zone = |item: u32| {
+        let choice = found.chosen[item as usize]?;
+        Some(problem.nodes[choice.node as usize].zone as usize)
+    };
+    let edges = problem.edges.iter().zip(&compiled.edge_origins);
+    let delays = edges.filter(|(_, from)| **from == origin).filter_map(|(edge, _)| {
+        Some(problem.routes[zone(edge.a)?][zone(edge.b)?].as_ref()?.latency_us)
+    });
+    let enough = delays.max()?;
+    let mut delays: Vec<u64> =
+        problem.routes.iter().flatten().flatten().map(|r| r.latency_us).collect();
+    delays.retain(|delay| *delay < enough);
+    delays.sort_unstable();
+    delays.dedup();
+    let least = first(delays.len() as u64, |at| {
+        let Some(delay) = delays.get(usize::try_from(at).unwrap_or(usize::MAX)) else {
+            return true;
+        };
+        let mut changed = problem.clone();
+        let which = |from: &EdgeOrigin| *from == origin;
+        each_edge(compiled, &mut changed, which, |edge| edge.latency_us_max = Some(*delay));
+        fits(&changed)
+    });
+    let least = delays.get(usize::try_from(least).unwrap_or(usize::MAX)).copied().unwrap_or(enough);
+    if least >= UNMEASURED_US {
+        return Some(format!("they would fit if a way from {from} to {to} were measured as short"));
+    }
+    let jitter = if connection.jitter.is_some() { ", whatever its jitter" } else { "" };
+    Some(format!("they would fit if {} from {from} to {to} would do{jitter}", words::delay(least)))
+}
+
+fn less_bandwidth(
+    compiled: &Compiled<'_, '_>,
+    origin: EdgeOrigin,
+    fits: &dyn Fn(&Problem) -> bool,
+) -> Option<String> {
+    let (from, to, connection) = ends(compiled, origin);
+    let edges = compiled.problem.edges.iter().zip(&compiled.edge_origins);
+    let share =
+        edges.filter(|(_, from)| **from == origin).map(|(edge, _)| edge.bandwidth_bps).max()?;
+    let all = crate::affinity::bandwidth(connection);
+    let partners = all.div_ceil(share.max(1)).max(1);
+    let step = step(all, 1000);
+    let most = all / step;
+    // From as much as is asked for down to nothing, with which they fit.
+    let less = first(most, |less| {
+        let mut changed = compiled.problem.clone();
+        let share = ((most - less) * step).div_ceil(partners);
+        let which = |from: &EdgeOrigin| *from == origin;
+        each_edge(compiled, &mut changed, which, |edge| {
+            edge.bandwidth_bps = edge.bandwidth_bps.min(share)
+        });
+        fits(&changed)
+    });
+    let rate = (most - less) * step;
+    Some(match rate {
+        0 => format!("they would fit without bandwidth from {from} to {to}"),
+        _ => format!("they would fit with {} from {from} to {to}", words::rate(rate)),
+    })
+}
+
+/// The tenth of a unit in which people would say the amount.
+fn step(amount: u64, base: u64) -> u64 {
+    let mut unit: u64 = 1;
+    while let Some(next) = unit.checked_mul(base).filter(|next| *next <= amount) {
+        unit = next;
+    }
+    (unit / 10).max(1)
+}
+
+/// The first number for which it holds, given that it holds for `end` and for all after the first.
+fn first(end: u64, holds: impl Fn(u64) -> bool) -> u64 {
+    let (mut start, mut end) = (0, end);
+    while start < end {
+        let middle = start + (end - start) / 2;
+        if holds(middle) { end = middle } else { start = middle + 1 }
+    }
+    end
 }
 
 fn component<'c>(compiled: &Compiled<'c, '_>, item: u32) -> Option<&'c str> {

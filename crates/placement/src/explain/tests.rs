@@ -1,5 +1,7 @@
 //! Words for placements, pairs and conflicts; a conflict is minimal by trial.
 
+mod suggestions;
+
 use expect_test::expect;
 use serde_json::json;
 

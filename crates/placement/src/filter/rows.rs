@@ -38,15 +38,15 @@ pub(crate) const NEEDS: &[Need] = &[
         granted: true,
         count: |_| 1,
         asks: |ask, _| format!("{:?}", ask.needs.tolerations),
-        admits: |look, _| !look.row().tainted || keeping_away(look).is_none(),
+        admits: |look, _| !look.row().tainted || keeping_away(look).next().is_none(),
         wants: |_, _| "a node without taints that it does not tolerate".into(),
-        has: |look, _| match keeping_away(look) {
+        has: |look, _| match keeping_away(look).next() {
             Some(taint) => format!("has {}", taint_words(taint)),
             None => "has none".into(),
         },
-        mend: |look, _| match keeping_away(look) {
-            Some(taint) => mend(2.5, format!("if it tolerated {}", taint_words(taint))),
-            None => mend(2.5, "as it is"),
+        mend: |look, _| {
+            let taints: Vec<String> = keeping_away(look).map(taint_words).collect();
+            mend(2.5, format!("if it tolerated {}", words::list(&taints)))
         },
     },
     Need {
@@ -380,9 +380,9 @@ fn taint_words(taint: &Taint) -> String {
     format!("taint {}{value}:{}", taint.key, taint.effect)
 }
 
-/// The first taint that the instance does not tolerate.
-fn keeping_away<'a>(look: &Look<'_, 'a>) -> Option<&'a Taint> {
-    look.continuum.taints(look.node).find(|taint| {
+/// The taints that the instance does not tolerate.
+fn keeping_away<'a>(look: &Look<'_, 'a>) -> impl Iterator<Item = &'a Taint> {
+    look.continuum.taints(look.node).filter(|taint| {
         let passed_over = look.stays() && taint.effect == TaintEffect::NoSchedule;
         !passed_over
             && !look.ask.needs.tolerations.iter().any(|tolerates| tolerated(taint, tolerates))

@@ -92,15 +92,15 @@ fn bandwidth_is_used_up() {
             one/0: no place
               one needs 51Mbps to sink
               two needs 51Mbps to sink
-              -> they would fit with less bandwidth from one to sink
+              -> they would fit with 49Mbps from one to sink
             sink/0: no place
               one needs 51Mbps to sink
               two needs 51Mbps to sink
-              -> they would fit with less bandwidth from one to sink
+              -> they would fit with 49Mbps from one to sink
             two/0: no place
               one needs 51Mbps to sink
               two needs 51Mbps to sink
-              -> they would fit with less bandwidth from one to sink
+              -> they would fit with 49Mbps from one to sink
         "#]],
     );
 }
@@ -366,13 +366,13 @@ fn what_cannot_be_placed_anew_keeps_what_it_has() {
             a/1: stay on a2
             a/2: no place
               together they need 15 cpu, the 3 nodes that may run them have 12 cpu left
-              -> they would fit with 8 cpu more on node a1
+              -> they would fit with 5 cpu more on node a1
             a/3: no place
               together they need 15 cpu, the 3 nodes that may run them have 12 cpu left
-              -> they would fit with 8 cpu more on node a1
+              -> they would fit with 5 cpu more on node a1
             a/4: no place
               together they need 15 cpu, the 3 nodes that may run them have 12 cpu left
-              -> they would fit with 8 cpu more on node a1
+              -> they would fit with 5 cpu more on node a1
         "#]],
     );
 }
