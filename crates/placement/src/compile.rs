@@ -210,10 +210,33 @@ impl<'c, 'a> Compiled<'c, 'a> {
             self.problem.parts.push(part);
         }
         self.problem.resources = resources;
+        self.note_unknown_places();
         edges::connect(self, &classes.crossing, &by_instance, options);
         edges::group(self, &by_instance);
         layout::lay_out(self);
         reschedule::weigh(self, options);
+    }
+
+    fn note_unknown_places(&mut self) {
+        let mut notes = Vec::new();
+        for app in &self.scoped.planned {
+            for component in by_name(self.apps, *app) {
+                let component = &self.apps[*app].spec.components[component];
+                let of = format!("of {} of {}", component.name, self.ids[*app]);
+                let unknown = |site: &&String| self.continuum.site_index(site).is_none();
+                let users = component.users.iter().flat_map(|users| &users.sites);
+                let data = component.data.iter().filter_map(|data| data.from.as_ref());
+                notes.extend(users.filter(unknown).map(|site| {
+                    format!(
+                        "users {of} are at site {site}, which does not exist: they are left out"
+                    )
+                }));
+                notes.extend(data.filter(unknown).map(|site| {
+                    format!("data {of} is at site {site}, which does not exist: it is left out")
+                }));
+            }
+        }
+        self.notes.extend(notes);
     }
 
     /// The dimensions: the four that everybody knows, and the devices that somebody asks for.

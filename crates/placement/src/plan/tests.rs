@@ -272,6 +272,22 @@ fn one_engine_for_all_is_the_best_that_any_engine_alone_would_give() {
 }
 
 #[test]
+fn a_place_that_does_not_exist_is_told() {
+    let parts = json!([
+        {"name": "a", "users": {"sites": ["athens", "sparta"], "latency": "5ms"}},
+        {"name": "b", "data": {"input": "1G", "from": "troy"}},
+    ]);
+    let plan = world(TWO_SITES).with([web(parts)]).plan(&Options::default());
+    assert_eq!(
+        plan.notes,
+        [
+            "users of a of shop/web are at site sparta, which does not exist: they are left out",
+            "data of b of shop/web is at site troy, which does not exist: it is left out",
+        ]
+    );
+}
+
+#[test]
 fn says_what_is_wrong_with_the_input() {
     check(
         "",
