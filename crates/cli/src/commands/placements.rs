@@ -187,6 +187,9 @@ pub(super) fn terms(terms: &BTreeMap<String, f64>) -> String {
     each.join(",")
 }
 
+/// Of instances with the same trouble, so many are named.
+const NAMES_MAX: usize = 12;
+
 /// Instances with the same trouble are told once.
 fn without_place(plan: &Plan, app: &AppPlan, apps: &[App], colour: bool) -> String {
     let mut text = String::new();
@@ -201,8 +204,12 @@ fn without_place(plan: &Plan, app: &AppPlan, apps: &[App], colour: bool) -> Stri
             None => told.push((one.reasons, one.suggestion, vec![name])),
         }
     }
-    for (reasons, suggestion, names) in told {
+    for (reasons, suggestion, mut names) in told {
         let has = if names.len() == 1 { "has" } else { "have" };
+        if names.len() > NAMES_MAX {
+            let more = names.split_off(NAMES_MAX).len();
+            names.push(format!("{more} more"));
+        }
         let line = format!("{} {has} no place:", harmless(&names.join(", ")));
         text.push_str(&format!("{}\n", painted(Paint::Red, &line, colour)));
         for reason in reasons {
