@@ -88,6 +88,17 @@ impl Connection {
         self.ways.borrow().wire.clone()
     }
 
+    /// Asks the client of now; nothing if it is replaced before the answer is there. Whoever waits on
+    /// a connection that was cut without a word waits for minutes.
+    pub(crate) async fn ask<T>(&self, asked: impl AsyncFnOnce(Client) -> T) -> Option<T> {
+        let mut connection = self.clone();
+        let client = connection.ways.borrow_and_update().client.clone();
+        tokio::select! {
+            answer = asked(client) => Some(answer),
+            () = connection.replaced() => None,
+        }
+    }
+
     /// Comes when there is a new client: time to begin long watches anew, when it suits.
     pub async fn replaced(&mut self) {
         // Without the other side the agent is ending, and nothing is replaced any more.

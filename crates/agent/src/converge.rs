@@ -83,6 +83,8 @@ pub struct Now {
     /// For people to read.
     pub time: Timestamp,
     pub cut_off_since: Option<Monotonic>,
+    /// No heartbeat was answered since the agent started.
+    pub unheard: bool,
     /// Where this machine is reached.
     pub address: String,
 }
@@ -163,12 +165,14 @@ impl Converge {
         let look = observe::look(&self.drivers).await;
         let nearby = self.nearby(&look, now);
         self.tell_peers(&look, &nearby);
-        let mut jobs = self.jobs(&look, &nearby);
+        let jobs = self.jobs(&look, &nearby);
         let observed = self.observed(&look);
         let desired = Desired {
             wanted: jobs.iter().map(|(uid, job)| (uid.clone(), job.wanted.clone())).collect(),
             authority: self.held.authority,
             cut_off_since: now.cut_off_since,
+            // A list is a word, too.
+            unheard: now.unheard && self.held.authority == Authority::Doubtful,
         };
         let plan = instances::plan(&desired, &observed, &self.memory, now.clock);
         self.memory = plan.memory;
@@ -182,9 +186,9 @@ impl Converge {
                 report.deferred += 1;
                 continue;
             }
-            let spec = jobs
-                .get_mut(&action.id.assignment)
-                .and_then(|job| job.spec.take_if(|spec| spec.id.revision() == action.id.revision));
+            let job = jobs.get(&action.id.assignment);
+            let spec = job.and_then(|job| job.spec.as_ref().ok());
+            let spec = spec.filter(|spec| spec.id.revision() == action.id.revision).cloned();
             self.begin(action, spec, &look, &nearby, &mut report);
         }
         report
@@ -311,8 +315,8 @@ impl Converge {
             let attempt = self.attempts.get(&target).and_then(|attempt| attempt.error.as_ref());
             let sight = Sight {
                 phase,
-                instance: look::serving(look, &target),
-                failure: attempt.or(silent),
+                instance: look::serving(look, &target, phase),
+                failure: attempt.or(silent).or(job.spec.as_ref().err()),
                 address: &now.address,
             };
             report.writes.extend(self.write(assignment, &sight, now));

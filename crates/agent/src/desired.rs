@@ -62,7 +62,8 @@ pub struct Surroundings<'a> {
 #[derive(Debug)]
 pub struct Job {
     pub wanted: Wanted,
-    pub spec: Option<Spec>,
+    /// The driver's order, or why there can be none.
+    pub spec: Result<Spec, Error>,
     /// Something that it names has been asked for and not been answered: nothing is known of it yet,
     /// and nothing is told.
     pub unanswered: bool,
@@ -114,7 +115,7 @@ pub fn job(assignment: &Assignment, around: &Surroundings<'_>) -> Job {
         blocked: resolved.as_ref().err().map(problem),
         fallback: around.fallback.filter(|fallback| *fallback != revision),
     };
-    Job { wanted, spec: resolved.ok(), unanswered }
+    Job { wanted, spec: resolved, unanswered }
 }
 
 /// An App is known by its namespace too: two of one name are two.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::Client;
 use kube::api::{Api, ListParams, WatchEvent, WatchParams};
 use tokio::sync::{mpsc, watch};
 use tombolo_model::Assignment;
@@ -44,10 +45,14 @@ enum Ended {
 pub(crate) async fn assignments(connection: Connection, site: String, news: mpsc::Sender<News>) {
     let mut pause = PAUSE_MIN;
     loop {
-        let api: Api<Assignment> = Api::all(connection.client());
-        match follow(&api, &site, &news, &mut pause).await {
-            Ok(problem) => tracing::info!(problem, ?pause, "no news; listing again"),
-            Err(Unheard) => return,
+        let followed = connection
+            .ask(async |client| follow(&Api::all(client), &site, &news, &mut pause).await)
+            .await;
+        match followed {
+            Some(Ok(problem)) => tracing::info!(problem, ?pause, "no news; listing again"),
+            Some(Err(Unheard)) => return,
+            // What was cut without a word is not waited on; a renewal comes twice a day.
+            None => pause = PAUSE_MIN,
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(PAUSE_MAX);
@@ -149,7 +154,8 @@ pub(crate) async fn entries(
         let mut answers = Entries::new();
         let mut complete = true;
         for source in sources {
-            match ask(&connection, &source).await {
+            let asked = connection.ask(async |client| ask(client, &source).await).await;
+            match asked.unwrap_or_else(|| Err("the connection was given up".to_owned())) {
                 Ok(values) => {
                     complete &= !values.is_empty();
                     answers.insert(source, values);
@@ -172,11 +178,7 @@ pub(crate) async fn entries(
 }
 
 /// One that does not exist is empty; one that cannot be asked is an error.
-async fn ask(
-    connection: &Connection,
-    source: &Source,
-) -> Result<BTreeMap<String, Vec<u8>>, String> {
-    let client = connection.client();
+async fn ask(client: Client, source: &Source) -> Result<BTreeMap<String, Vec<u8>>, String> {
     let (namespace, name) = (source.namespace.as_str(), source.name.as_str());
     let asked = async {
         match source.kind {

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use futures::future::join_all;
 use tombolo_driver::{Driver, Error, Exit, Instance, InstanceId, State};
 use tombolo_model::Engine;
-use tombolo_plan::instances::{Health, Id, Problem, Seen};
+use tombolo_plan::instances::{Health, Id, Problem, Retry, Seen};
 
 use crate::desired::problem;
 
@@ -45,7 +45,12 @@ pub(crate) fn id(instance: &InstanceId) -> Id {
 }
 
 /// One instance as the plan sees it. `starts` tells two failures to start apart.
-pub(crate) fn seen(instance: &Instance, health: Option<&Health>, starts: u64) -> Seen {
+pub(crate) fn seen(
+    engine: Engine,
+    instance: &Instance,
+    health: Option<&Health>,
+    starts: u64,
+) -> Seen {
     match &instance.state {
         State::Starting { doing } => Seen::Starting { doing: doing.clone() },
         State::Running(_) => Seen::Running(health.cloned().unwrap_or(Health::Unknown)),
@@ -55,12 +60,18 @@ pub(crate) fn seen(instance: &Instance, health: Option<&Health>, starts: u64) ->
             ordered: exit.reason == "Stopped",
             problem: Problem { reason: exit.reason.clone(), message: sentence(exit) },
         },
-        State::Failed(error) => failed(error, starts),
+        State::Failed(error) => failed(Some(engine), error, starts),
     }
 }
 
-pub(crate) fn failed(error: &Error, starts: u64) -> Seen {
-    Seen::Failed { at: starts, retryable: error.retryable(), problem: problem(error) }
+pub(crate) fn failed(engine: Option<Engine>, error: &Error, starts: u64) -> Seen {
+    let retry = match (engine, error.retryable()) {
+        (_, false) => Retry::Never,
+        // Elsewhere a try has its price: a container is made before it fails, an image is pulled.
+        (Some(Engine::Host), true) if error.is_of_the_machine() => Retry::Soon,
+        (_, true) => Retry::Later,
+    };
+    Seen::Failed { at: starts, retry, problem: problem(error) }
 }
 
 /// How it ended, as a clause for people, with the last line that it wrote.

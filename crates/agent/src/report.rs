@@ -161,7 +161,7 @@ pub fn news(before: &AssignmentStatus, after: &AssignmentStatus) -> Vec<Told> {
     let degraded = is_true(&after.conditions, condition::DEGRADED);
     let is = is.unwrap_or_default();
     match (is.as_str(), degraded) {
-        ("Running", _) if !up(before) || was.as_deref() == Some("Updating") => {
+        ("Running", _) if !up(before) || before.instance != after.instance => {
             let message = match &after.instance {
                 Some(instance) => format!("it is up as {instance}"),
                 None => "it is up".to_owned(),

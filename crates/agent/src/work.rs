@@ -30,7 +30,7 @@ const LOOK_GAP_MIN: Duration = Duration::from_millis(15);
 const WRITES_AT_ONCE_MAX: usize = 8;
 /// After a write that failed, for the same Assignment.
 const WRITE_AGAIN: Duration = Duration::from_secs(1);
-const SAVE_AGAIN: Duration = Duration::from_secs(2);
+const SAVE_AGAIN: Duration = Duration::from_secs(1);
 const NEWS_MAX: usize = 256;
 
 /// What the agent works with.
@@ -156,6 +156,7 @@ impl Worker {
         let now = Now {
             clock: looked_at,
             time: clock::time_of_day(),
+            unheard: heard == Monotonic::default(),
             cut_off_since: Some(heard).filter(|heard| looked_at.since(*heard) > silent_after),
             address: self.address.borrow().clone(),
         };
@@ -187,8 +188,11 @@ impl Worker {
                 continue;
             }
             self.resting.insert(uid.clone(), None);
-            let client = self.workplace.connection.client();
-            self.writes.spawn(async move { (uid, tell::write(client, write).await) });
+            let connection = self.workplace.connection.clone();
+            self.writes.spawn(async move {
+                let written = connection.ask(async |client| tell::write(client, write).await).await;
+                (uid, written.unwrap_or_else(|| Err(Failed::Unheard("given up".into()))))
+            });
         }
         self.resting.values().flatten().min().copied()
     }
@@ -249,7 +253,7 @@ impl Worker {
                 self.tell_disk(Disk::CannotWrite(format!(
                     "what is assigned cannot be kept for a reboot without the server: {why}. What \
                      runs goes on. Free some room in the agent's folder; it is tried again every \
-                     few seconds"
+                     second"
                 )));
                 self.cache.failed();
             }

@@ -114,6 +114,31 @@ impl Error {
         }
     }
 
+    /// Whether it is over as soon as something on the machine changes, such as a port that becomes free.
+    pub fn is_of_the_machine(&self) -> bool {
+        match self {
+            Error::PortTaken { .. }
+            | Error::CommandNotFound { .. }
+            | Error::NotExecutable { .. }
+            | Error::NoSuchFolder { .. }
+            | Error::NoSuchUser { .. }
+            | Error::NotPermitted { .. }
+            | Error::DiskFull { .. }
+            | Error::Exhausted { .. } => true,
+            Error::Unreachable { .. }
+            | Error::NoSuchImage { .. }
+            | Error::ImageOutOfReach { .. }
+            | Error::ImageDenied { .. }
+            | Error::NoSuchEntry { .. }
+            | Error::Invalid { .. }
+            | Error::Unsupported { .. }
+            | Error::NoSuchInstance { .. }
+            | Error::NotRunning { .. }
+            | Error::TimedOut { .. }
+            | Error::Failed { .. } => false,
+        }
+    }
+
     /// The word for it in conditions and Events. Programs read it: it never changes.
     pub fn reason(&self) -> &'static str {
         match self {

@@ -24,6 +24,9 @@ pub const SETTLED_AFTER: Duration = Duration::from_secs(2);
 /// The first restart comes at once, the second after this, each next one after twice as long.
 pub const BACKOFF_MIN: Duration = Duration::from_secs(1);
 pub const BACKOFF_MAX: Duration = Duration::from_secs(300);
+/// While something of the machine is in the way. A try costs next to nothing, and once the way is
+/// free nobody should wait.
+pub const HINDERED_PAUSE: Duration = Duration::from_secs(1);
 /// Whoever ran well this long has its failures forgotten.
 pub const FORGIVEN_AFTER: Duration = Duration::from_secs(600);
 /// So many failures in a row are a crash loop, and the end of an update.
@@ -48,6 +51,8 @@ pub struct Desired {
     pub authority: Authority,
     /// Since when nothing was heard from the controller.
     pub cut_off_since: Option<Monotonic>,
+    /// Nothing was heard since the agent started: nobody knows for how long that was before.
+    pub unheard: bool,
 }
 
 /// How sure the agent is that it was told everything.
@@ -116,9 +121,20 @@ pub enum Seen {
     /// It could not be started. `at` as above.
     Failed {
         at: u64,
-        retryable: bool,
+        retry: Retry,
         problem: Problem,
     },
+}
+
+/// What comes of trying the same start again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// Nothing, before somebody changes what is wanted.
+    Never,
+    /// It may help, and has its price: the pauses grow.
+    Later,
+    /// It helps as soon as what is in the way is gone, and costs next to nothing.
+    Soon,
 }
 
 /// What its checks say of a running instance.
@@ -149,6 +165,8 @@ struct Past {
     running_since: Option<Monotonic>,
     retry_at: Option<Monotonic>,
     last: Option<Problem>,
+    /// It could not be started, and will be as soon as something is out of the way.
+    hindered: bool,
 }
 
 /// What is remembered of an Assignment beyond its instances.
@@ -268,8 +286,9 @@ impl Past {
             Seen::Running(health) => {
                 let since = *self.running_since.get_or_insert(now);
                 let ill = matches!(health, Health::Unwell(_) | Health::Failing(_));
-                if !ill && now.since(since) >= FORGIVEN_AFTER {
-                    (self.failures, self.last) = (0, None);
+                // What was in the way was not its fault.
+                if self.hindered || (!ill && now.since(since) >= FORGIVEN_AFTER) {
+                    (self.failures, self.last, self.hindered) = (0, None, false);
                 }
                 self
             }
@@ -281,13 +300,19 @@ impl Past {
             Seen::Exited { at, problem, .. } | Seen::Failed { at, problem, .. } => {
                 let problem = self.condemned.unwrap_or_else(|| problem.clone());
                 let failures = self.failures.saturating_add(1);
+                let hindered = matches!(seen, Seen::Failed { retry: Retry::Soon, .. });
+                let pause = match hindered {
+                    true => backoff(failures).min(HINDERED_PAUSE),
+                    false => backoff(failures),
+                };
                 Past {
                     failures,
                     counted: Some(*at),
                     condemned: None,
                     running_since: None,
-                    retry_at: Some(now + backoff(failures)),
+                    retry_at: Some(now + pause),
                     last: Some(problem),
+                    hindered,
                 }
             }
         }

@@ -92,6 +92,8 @@ async fn a_reboot_while_cut_off_starts_everything_again_in_order() {
     let Some(link) = Link::make("a_reboot_while_cut_off") else { return };
     let mut rig = Rig::behind(&link).await;
     let after = |name: &str| json!({"peers": [{"component": name, "first": true}]});
+    rig.assign("shy", json!({"disconnect": {"action": "stop", "after": "1h"}})).await;
+    rig.until_up("shy").await;
     rig.assign("store", json!({})).await;
     rig.assign("api", after("store")).await;
     rig.assign("web", after("api")).await;
@@ -116,6 +118,7 @@ async fn a_reboot_while_cut_off_starts_everything_again_in_order() {
     println!("fault: a reboot while cut off: three are back after {took} ms (goal 15000)");
     let started = numbers.map(rig::started);
     assert!(started[0] <= started[1] && started[1] <= started[2], "in order: {started:?}");
+    assert!(rig.running("shy").is_empty(), "by its rule it may run elsewhere by now");
 
     link.mend();
     for (name, number) in ["store", "api", "web"].into_iter().zip(numbers) {
@@ -127,6 +130,10 @@ async fn a_reboot_while_cut_off_starts_everything_again_in_order() {
         found.await;
         assert!(runs(number), "{name} was not started a third time");
     }
+    eventually("the controller says where it runs: here", async || {
+        (rig.running("shy").len() == 1).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -249,6 +256,43 @@ async fn a_check_that_fails_is_told_and_the_instance_restarted() {
     let new = pid(&rig.until_up("web").await);
     assert!(new != old && !runs(old), "the old one is gone");
     rig.until_event("Unhealthy").await;
+}
+
+#[tokio::test]
+async fn an_update_that_fails_leaves_the_old_one_serving_and_says_so() {
+    let rig = Rig::start().await;
+    rig.assign("web", json!({})).await;
+    let before = rig.until_up("web").await;
+    let old = pid(&before);
+    let record = rig.record("web").await;
+
+    let key = json!({"run": {"process": {"secretEnv": {"KEY": {"name": "keys", "key": "a"}}}}});
+    let fact = Instant::now();
+    rig.change("web", key).await;
+    let told = rig.until_degraded("web", "NoSuchEntry").await;
+    print_time("an update needs a Secret that is not there", fact);
+    assert!(told.contains("the old one serves") && told.contains("Write the Secret"), "{told}");
+    let available = condition(&rig.get("web").await, "Available");
+    assert_eq!(available["status"], "True");
+    assert!(available["message"].to_string().contains("the update fails"), "{available}");
+
+    let command = json!({"command": ["no-such-program"], "secretEnv": null});
+    let fact = Instant::now();
+    rig.change("web", json!({"run": {"process": command}})).await;
+    let told = rig.until_degraded("web", "RolledBack").await;
+    print_time("an update whose command is not found is given up", fact);
+    assert!(told.contains("no-such-program"), "{told}");
+    let back = rig.get("web").await;
+    assert_eq!((pid(&back), runs(old)), (old, true), "it never stopped");
+    assert_eq!(back["status"]["startedAt"], before["status"]["startedAt"]);
+
+    rig.change("web", json!({"run": {"process": {"command": ["sleep", "3601"]}}})).await;
+    let new = rig.until_up("web").await;
+    assert_ne!(pid(&new), old);
+    for found in record.up_to(&new).await {
+        assert_eq!(condition(&found, "Available")["status"], "True", "{:#}", found["status"]);
+    }
+    eventually("the old one is gone", async || (!runs(old)).then_some(())).await;
 }
 
 #[tokio::test]

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tombolo_driver::{Instance, State};
-use tombolo_plan::instances::{Health, Id, Observed, Seen, Verb};
+use tombolo_model::Engine;
+use tombolo_plan::instances::{Health, Id, Observed, Phase, Seen, Verb};
 
 use crate::desired::{self, Job, Surroundings, problem};
 use crate::health::{self, Target};
@@ -19,7 +20,10 @@ impl Converge {
     pub(super) fn nearby(&self, look: &Look, now: &Now) -> Nearby {
         let files = self.peer_files.as_ref().map(|files| files.folder().to_owned());
         let mut nearby = Nearby { files, ..Nearby::default() };
-        for (_, instance) in look.instances.values() {
+        for (id, (_, instance)) in &look.instances {
+            if self.stands_beside_the_good_one(look, id) {
+                continue;
+            }
             let health = match &instance.state {
                 State::Running(running) => self.checks.of(&instance.id, &health::run(running)),
                 State::Starting { .. } | State::Stopping(_) => None,
@@ -35,6 +39,14 @@ impl Converge {
             nearby.assign(assignment);
         }
         nearby
+    }
+
+    /// During an update callers are sent to the revision that is known to be well, and to it alone.
+    fn stands_beside_the_good_one(&self, look: &Look, id: &Id) -> bool {
+        let Some(good) = self.held.good.get(&id.assignment) else { return false };
+        let good = Id { assignment: id.assignment.clone(), revision: good.revision };
+        let runs = |(_, found): &(Engine, Instance)| matches!(found.state, State::Running(_));
+        good != *id && look.instances.get(&good).is_some_and(runs)
     }
 
     /// Lets instances find out where their peers are now.
@@ -77,20 +89,22 @@ impl Converge {
     /// What is there, what is under way and what could not be started.
     pub(super) fn observed(&self, look: &Look) -> Observed {
         let mut observed = Observed::new();
-        for (id, (_, instance)) in &look.instances {
+        for (id, (engine, instance)) in &look.instances {
             let starts = self.attempts.get(id).map_or(0, |attempt| attempt.count);
             let health = match &instance.state {
                 State::Running(running) => self.checks.of(&instance.id, &health::run(running)),
                 State::Starting { .. } | State::Stopping(_) => None,
                 State::Exited(_) | State::Failed(_) => None,
             };
-            observed.insert(id.clone(), observe::seen(instance, health.as_ref(), starts));
+            observed.insert(id.clone(), observe::seen(*engine, instance, health.as_ref(), starts));
         }
         for (id, attempt) in &self.attempts {
             let Some(error) = &attempt.error else { continue };
             match observed.get(id) {
                 None | Some(Seen::Exited { .. } | Seen::Failed { .. }) => {
-                    observed.insert(id.clone(), observe::failed(error, attempt.count));
+                    let engine = self.held.assignments.get(&id.assignment);
+                    let engine = engine.map(|assignment| assignment.spec.engine);
+                    observed.insert(id.clone(), observe::failed(engine, error, attempt.count));
                 }
                 Some(Seen::Starting { .. } | Seen::Running(_) | Seen::Stopping) => (),
             }
@@ -139,9 +153,13 @@ fn held_ports(look: &Look, uid: &str, revision: u64) -> BTreeSet<u16> {
 }
 
 /// The instance that a status speaks of: the one that is wanted if it runs, or another that does.
-pub(super) fn serving<'a>(look: &'a Look, target: &Id) -> Option<&'a Instance> {
+/// During an update the old one serves, and others are to find that one.
+pub(super) fn serving<'a>(look: &'a Look, target: &Id, phase: &Phase) -> Option<&'a Instance> {
     let all = look.instances.iter().filter(|(id, _)| id.assignment == target.assignment);
     let mut all: Vec<(&Id, &Instance)> = all.map(|(id, (_, instance))| (id, instance)).collect();
-    all.sort_by_key(|(id, instance)| (!matches!(instance.state, State::Running(_)), *id != target));
+    let updating = matches!(phase, Phase::Updating { .. });
+    all.sort_by_key(|(id, instance)| {
+        (!matches!(instance.state, State::Running(_)), (*id == target) == updating)
+    });
     all.first().map(|(_, instance)| *instance)
 }

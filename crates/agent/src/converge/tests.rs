@@ -64,6 +64,7 @@ impl World {
                 clock: Monotonic::from_start(Duration::from_secs(self.seconds)),
                 time: Timestamp::from_second(i64::try_from(self.seconds).unwrap()).unwrap(),
                 cut_off_since: None,
+                unheard: false,
                 address: "192.0.2.1".to_owned(),
             };
             let report = self.converge.activate(&now).await;
@@ -169,10 +170,10 @@ async fn a_start_that_fails_is_told_with_what_helps_and_tried_again() {
     world.settle().await;
     world.check("web", expect![[r#"
 
-        Applied=True CommandNotFound: command "web" was not found; it failed 2 times in a row and waits 1 s before the next start
-        Progressing=True CommandNotFound: command "web" was not found; it failed 2 times in a row and waits 1 s before the next start
-        Available=False CommandNotFound: command "web" was not found; it failed 2 times in a row and waits 1 s before the next start
-        Degraded=True CommandNotFound: command "web" was not found; it failed 2 times in a row and waits 1 s before the next start. Install "web" on this machine, write its whole path, or choose a node that has it.
+        Applied=False CommandNotFound: command "web" was not found; it is tried again every second
+        Progressing=True CommandNotFound: command "web" was not found; it is tried again every second
+        Available=False CommandNotFound: command "web" was not found; it is tried again every second
+        Degraded=True CommandNotFound: command "web" was not found; it is tried again every second. Install "web" on this machine, write its whole path, or choose a node that has it.
         restarts 0 at []
     "#]]);
     world.after(1).await;
@@ -254,6 +255,7 @@ async fn what_is_deleted_is_let_go_of_only_when_it_is_gone() {
         clock: Monotonic::default(),
         time: Timestamp::from_second(9).unwrap(),
         cut_off_since: None,
+        unheard: false,
         address: "192.0.2.1".to_owned(),
     };
     let lets_go = |report: &Report| report.writes.iter().any(|write| write.what == What::LetGo);

@@ -54,8 +54,9 @@ fn people_hear_of_starts_restarts_and_of_what_goes_wrong() {
             (Phase::Running, 2),
             (Phase::Failing("no answer".to_owned()), 2),
             (Phase::Running, 2),
-            (Phase::Updating, 2),
+            (Phase::Updating { new: Box::new(Phase::Checking) }, 2),
             (rolled_back, 2),
+            (Phase::Updating { new: Box::new(Phase::Hindered(problem())) }, 2),
             (Phase::Stopped, 2),
         ],
         expect![[r"
@@ -65,8 +66,9 @@ fn people_hear_of_starts_restarts_and_of_what_goes_wrong() {
             Warning Restarted: restart 2: it had ended
             Normal Started: it is up
             Warning CheckFails: no answer
-            Normal Updating: the old one serves while the new one comes up
+            Normal Updating: the old one serves until the new one is well: it runs and has not answered its check yet
             Warning RolledBack: went back to the last good revision: it ended with code 1
+            Warning Error: the update fails, the old one serves: it ended with code 1; it is tried again every second
             Normal Stopped: it was asked to stop
         "]],
     );

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use crate::Monotonic;
 
 use super::{
-    Action, Course, Desired, FAILURES_MAX, Health, Id, Observed, Phase, Plan, Problem, Seen, Verb,
-    WAIT_MAX, Wanted, Wellness, Why, backoff, is_well, of_assignment, unknown_end,
+    Action, Course, Desired, FAILURES_MAX, Health, Id, Observed, Phase, Plan, Problem, Retry, Seen,
+    Verb, WAIT_MAX, Wanted, Wellness, Why, backoff, is_well, of_assignment, unknown_end,
 };
 
 /// The decision about one Assignment.
@@ -28,6 +28,7 @@ impl One<'_> {
         if let Some(phase) = self.cut_off(desired) {
             return phase;
         }
+        self.know_what_is_well();
         self.give_up_what_failed();
         let id = self.target();
         let refused = self.course().refused.clone().filter(|_| id.revision != self.wanted.revision);
@@ -37,12 +38,39 @@ impl One<'_> {
         };
         match refused {
             Some((_, problem)) => Phase::RolledBack { problem, now: Box::new(phase) },
+            None if self.is_served_by_another(&id) => Phase::Updating { new: Box::new(phase) },
             None => phase,
         }
     }
 
+    /// Another revision runs, is well as far as is known, and is left to run.
+    fn is_served_by_another(&self, id: &Id) -> bool {
+        let stays = |other: &Id| {
+            let ends =
+                |action: &Action| action.id == *other && matches!(action.verb, Verb::Stop { .. });
+            !self.plan.actions.iter().any(ends)
+        };
+        let serves = |seen: &Seen| match seen {
+            Seen::Running(Health::Well | Health::Unknown | Health::Failing(_)) => true,
+            Seen::Running(Health::Unwell(_)) | Seen::Starting { .. } | Seen::Stopping => false,
+            Seen::Exited { .. } | Seen::Failed { .. } => false,
+        };
+        self.others(id).iter().any(|(other, seen)| serves(seen) && stays(other))
+    }
+
     fn cut_off(&mut self, desired: &Desired) -> Option<Phase> {
-        let (limit, since) = (self.wanted.stop_when_cut_off?, desired.cut_off_since?);
+        let limit = self.wanted.stop_when_cut_off?;
+        let alive = of_assignment(self.observed, self.uid).any(|(_, seen)| seen.alive());
+        if desired.unheard && !alive {
+            return Some(Phase::Blocked(Problem {
+                reason: "CutOff".to_owned(),
+                message:
+                    "not started: the controller was not heard since the agent started, and it \
+                          may run elsewhere by now"
+                        .to_owned(),
+            }));
+        }
+        let since = desired.cut_off_since?;
         let silent = self.now.since(since);
         if silent < limit {
             self.plan.wake(since + limit);
@@ -50,6 +78,21 @@ impl One<'_> {
         }
         self.end_all(&Why::CutOff(silent));
         Some(Phase::CutOff)
+    }
+
+    /// What an early update overtook can prove itself beside it, and is then what to go back to.
+    fn know_what_is_well(&mut self) {
+        if self.course().good.is_some() {
+            return;
+        }
+        for (id, seen) in self.others(&self.id(self.wanted.revision)) {
+            let past = self.plan.memory.instances.get(&id);
+            match is_well(&seen, past, self.wanted.checked, self.now) {
+                Wellness::Well => self.course_mut().good = Some(id.revision),
+                Wellness::Undecided(Some(at)) => self.plan.wake(at),
+                Wellness::Undecided(None) | Wellness::Not => (),
+            }
+        }
     }
 
     /// An update that fails again and again ends: the revision that was well comes back.
@@ -63,10 +106,8 @@ impl One<'_> {
         let id = self.id(revision);
         let past = self.plan.memory.instances.get(&id).cloned().unwrap_or_default();
         let hopeless =
-            matches!(self.observed.get(&id), Some(Seen::Failed { retryable: false, .. }));
-        let startable =
-            self.observed.contains_key(&self.id(good)) || self.wanted.fallback == Some(good);
-        if !startable || !(hopeless || past.failures >= FAILURES_MAX) {
+            matches!(self.observed.get(&id), Some(Seen::Failed { retry: Retry::Never, .. }));
+        if !self.can_serve(good) || !(hopeless || past.failures >= FAILURES_MAX) {
             return;
         }
         let problem = past.last.unwrap_or_else(unknown_end);
@@ -89,17 +130,13 @@ impl One<'_> {
         if let Some(phase) = self.wait_for_others(up) {
             return phase;
         }
-        let others = self.others(id);
-        let why = match (refused, others.is_empty()) {
+        let why = match (refused, self.others(id).is_empty()) {
             (Some((_, problem)), _) => Why::RolledBack(problem.clone()),
             (None, true) => Why::Missing,
             (None, false) => Why::Outdated,
         };
         self.plan.actions.push(Action { id: id.clone(), verb: Verb::Start, why });
-        match others.iter().any(|(_, seen)| matches!(seen, Seen::Running(_))) {
-            true => Phase::Updating,
-            false => Phase::Starting { doing: "starting".to_owned() },
-        }
+        Phase::Starting { doing: "starting".to_owned() }
     }
 
     /// Where only one can be, the others end before it starts.
@@ -121,18 +158,25 @@ impl One<'_> {
         up: &BTreeSet<(&str, &str)>,
         refused: Option<&(u64, Problem)>,
     ) -> Phase {
-        let served = self.others(id).iter().any(|(_, seen)| matches!(seen, Seen::Running(_)));
         match seen {
-            Seen::Starting { .. } if served => Phase::Updating,
-            Seen::Starting { doing } => Phase::Starting { doing: doing.clone() },
+            Seen::Starting { doing } => match self.hindered(id) {
+                Some(phase) => phase,
+                None => Phase::Starting { doing: doing.clone() },
+            },
             Seen::Stopping => Phase::Restarting,
             Seen::Running(Health::Unwell(message)) => self.condemn(id, seen, message),
-            Seen::Running(health) => self.let_run(id, seen, health, served),
-            Seen::Exited { .. } | Seen::Failed { retryable: true, .. } => {
+            Seen::Running(health) => self.let_run(id, seen, health),
+            Seen::Exited { .. } | Seen::Failed { retry: Retry::Later | Retry::Soon, .. } => {
                 self.start_again(id, up, refused)
             }
-            Seen::Failed { problem, .. } => Phase::Blocked(problem.clone()),
+            Seen::Failed { retry: Retry::Never, problem, .. } => Phase::Blocked(problem.clone()),
         }
+    }
+
+    /// It is said in the same words while it is tried again and again: a status is written once.
+    fn hindered(&self, id: &Id) -> Option<Phase> {
+        let past = self.plan.memory.instances.get(id).filter(|past| past.hindered)?;
+        Some(Phase::Hindered(past.last.clone().unwrap_or_else(unknown_end)))
     }
 
     fn condemn(&mut self, id: &Id, seen: &Seen, message: &str) -> Phase {
@@ -145,8 +189,9 @@ impl One<'_> {
     }
 
     /// It runs. Once it is well, whatever it replaces can go.
-    fn let_run(&mut self, id: &Id, seen: &Seen, health: &Health, served: bool) -> Phase {
+    fn let_run(&mut self, id: &Id, seen: &Seen, health: &Health) -> Phase {
         let past = self.plan.memory.instances.get(id);
+        let crashes = past.is_some_and(|past| past.failures >= FAILURES_MAX);
         match is_well(seen, past, self.wanted.checked, self.now) {
             Wellness::Well => {
                 self.course_mut().good = Some(id.revision);
@@ -158,11 +203,11 @@ impl One<'_> {
             }
             Wellness::Undecided(Some(at)) => {
                 self.plan.wake(at);
-                if served { Phase::Updating } else { Phase::Running }
+                // Of one that crashes again and again it takes more than a start to believe it.
+                if crashes { Phase::Restarting } else { Phase::Running }
             }
             Wellness::Undecided(None) | Wellness::Not => match health {
                 Health::Failing(message) => Phase::Failing(message.clone()),
-                Health::Unknown | Health::Well | Health::Unwell(_) if served => Phase::Updating,
                 Health::Unknown | Health::Well | Health::Unwell(_) => Phase::Checking,
             },
         }
@@ -177,6 +222,9 @@ impl One<'_> {
         let past = self.plan.memory.instances.get(id).cloned().unwrap_or_default();
         if let Some(at) = past.retry_at.filter(|at| *at > self.now) {
             self.plan.wake(at);
+            if let Some(phase) = self.hindered(id) {
+                return phase;
+            }
             let problem = past.last.unwrap_or_else(unknown_end);
             // The whole pause and not what is left of it, so that a status is written once.
             let wait = backoff(past.failures);
@@ -197,9 +245,10 @@ impl One<'_> {
             (None, Some(_) | None) => Why::Missing,
         };
         self.plan.actions.push(Action { id: id.clone(), verb: Verb::Start, why });
-        match past.failures {
-            0 => Phase::Starting { doing: "starting".to_owned() },
-            _ => Phase::Restarting,
+        match (self.hindered(id), past.failures) {
+            (Some(phase), _) => phase,
+            (None, 0) => Phase::Starting { doing: "starting".to_owned() },
+            (None, _) => Phase::Restarting,
         }
     }
 
@@ -225,9 +274,15 @@ impl One<'_> {
     fn target(&self) -> Id {
         let course = self.course();
         match (&course.refused, course.good) {
-            (Some(_), Some(good)) => self.id(good),
+            (Some(_), Some(good)) if self.can_serve(good) => self.id(good),
             (Some(_) | None, _) => self.id(self.wanted.revision),
         }
+    }
+
+    /// It runs, or the agent still knows how to start it.
+    fn can_serve(&self, revision: u64) -> bool {
+        let runs = self.observed.get(&self.id(revision)).is_some_and(Seen::alive);
+        runs || self.wanted.fallback == Some(revision)
     }
 
     fn end_all(&mut self, why: &Why) {

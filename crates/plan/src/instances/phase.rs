@@ -27,8 +27,12 @@ pub enum Phase {
     /// Its checks failed too often: it is being restarted.
     Unwell(Problem),
     Restarting,
-    /// The old revision serves while the new one comes up.
-    Updating,
+    /// The old revision serves, whatever becomes of the new one.
+    Updating {
+        new: Box<Phase>,
+    },
+    /// It cannot be started while something of the machine is in the way, and is tried all the time.
+    Hindered(Problem),
     BackingOff {
         problem: Problem,
         failures: u32,
@@ -67,7 +71,7 @@ impl Phase {
     /// An instance is up and serves.
     pub fn available(&self) -> bool {
         match self {
-            Phase::Running | Phase::Updating | Phase::Failing(_) => true,
+            Phase::Running | Phase::Updating { .. } | Phase::Failing(_) => true,
             Phase::RolledBack { now, .. } => now.available(),
             Phase::Waiting { .. }
             | Phase::Starting { .. }
@@ -75,6 +79,7 @@ impl Phase {
             | Phase::Unwell(_)
             | Phase::Restarting
             | Phase::BackingOff { .. }
+            | Phase::Hindered(_)
             | Phase::Blocked(_)
             | Phase::Stopped
             | Phase::CutOff => false,
@@ -102,7 +107,8 @@ impl Phase {
             Phase::Waiting { .. }
             | Phase::Blocked(_)
             | Phase::RolledBack { .. }
-            | Phase::Updating
+            | Phase::Updating { .. }
+            | Phase::Hindered(_)
             | Phase::CutOff => false,
             Phase::Starting { .. }
             | Phase::Checking
@@ -122,9 +128,10 @@ impl Phase {
             | Phase::Checking
             | Phase::Restarting
             | Phase::Unwell(_)
-            | Phase::Updating
+            | Phase::Hindered(_)
             | Phase::BackingOff { .. } => true,
             Phase::RolledBack { now, .. } => now.progressing(),
+            Phase::Updating { new } => matches!(**new, Phase::Running) || new.progressing(),
             Phase::Running
             | Phase::Failing(_)
             | Phase::Blocked(_)
@@ -140,13 +147,14 @@ impl Phase {
             | Phase::Blocked(_)
             | Phase::RolledBack { .. }
             | Phase::BackingOff { .. }
+            | Phase::Hindered(_)
             | Phase::CutOff => true,
+            Phase::Updating { new } => new.degraded(),
             Phase::Waiting { .. }
             | Phase::Starting { .. }
             | Phase::Checking
             | Phase::Running
             | Phase::Restarting
-            | Phase::Updating
             | Phase::Stopped => false,
         }
     }
@@ -167,7 +175,19 @@ impl Phase {
                 (problem.reason.clone(), format!("restarted: {}", problem.message))
             }
             Phase::Restarting => words("Restarting", "it is being started again"),
-            Phase::Updating => words("Updating", "the old one serves while the new one comes up"),
+            Phase::Updating { new } if new.degraded() => {
+                let (reason, message) = new.words();
+                (reason, format!("the update fails, the old one serves: {message}"))
+            }
+            Phase::Updating { new } => {
+                let (_, message) = new.words();
+                let message = format!("the old one serves until the new one is well: {message}");
+                ("Updating".to_owned(), message)
+            }
+            Phase::Hindered(problem) => {
+                let message = format!("{}; it is tried again every second", problem.message);
+                (problem.reason.clone(), message)
+            }
             Phase::BackingOff { problem, failures, wait } => {
                 let seconds = wait.as_secs().max(1);
                 let message = format!(

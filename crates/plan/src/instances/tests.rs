@@ -63,6 +63,13 @@ impl World {
         self.sees(component, revision, exited);
     }
 
+    fn is_hindered(&mut self, component: &str, revision: u64) {
+        self.ends += 1;
+        let problem = problem("PortTaken");
+        let failed = Seen::Failed { at: self.ends, retry: Retry::Soon, problem };
+        self.sees(component, revision, failed);
+    }
+
     fn now(&self) -> Monotonic {
         Monotonic::from_start(Duration::from_secs(self.seconds))
     }
@@ -197,10 +204,10 @@ fn keeps_the_old_revision_until_the_new_one_is_well() {
     world.of("web").revision = 2;
     world.check(expect![[r#"
         start web@2: what is to run has changed
-        web is -PV- Updating: the old one serves while the new one comes up
+        web is -PV- Updating: the old one serves until the new one is well: starting
     "#]]);
     world.check(expect![[r#"
-        web is -PV- Updating: the old one serves while the new one comes up
+        web is -PV- Updating: the old one serves until the new one is well: it runs and has not answered its check yet
     "#]]);
     world.sees("web", 2, Seen::Running(Health::Well));
     world.check(expect![[r#"
@@ -241,7 +248,112 @@ fn goes_back_to_the_good_revision_when_the_new_one_keeps_failing() {
     world.of("web").revision = 3;
     world.check(expect![[r#"
         start web@3: what is to run has changed
-        web is -PV- Updating: the old one serves while the new one comes up
+        web is -PV- Updating: the old one serves until the new one is well: starting
+    "#]]);
+}
+
+#[test]
+fn says_that_the_old_one_serves_while_the_update_fails() {
+    let mut world = World::wanting("web", 1);
+    world.of("web").checked = true;
+    world.sees("web", 1, Seen::Running(Health::Well));
+    world.step();
+    world.of("web").revision = 2;
+    world.step();
+    world.ends("web", 2, "Error");
+    world.step();
+    world.ends("web", 2, "Error");
+    world.check(expect![[r#"
+        web is -PVD Error: the update fails, the old one serves: it ended (Error); it failed 2 times in a row and waits 1 s before the next start
+        wakes after 1s
+    "#]]);
+    world.of("web").revision = 3;
+    world.of("web").blocked = Some(problem("NoSuchEntry"));
+    world.check(expect![[r#"
+        web is --VD NoSuchEntry: the update fails, the old one serves: it ended (NoSuchEntry)
+    "#]]);
+    // One that is not well either does not serve.
+    world.sees("web", 1, Seen::Running(Health::Unwell("no".to_owned())));
+    world.check(expect![[r#"
+        web is ---D NoSuchEntry: it ended (NoSuchEntry)
+    "#]]);
+}
+
+#[test]
+fn goes_back_to_what_an_update_overtook_once_that_has_run_a_while() {
+    let mut world = World::wanting("web", 1);
+    world.step();
+    world.step();
+    world.of("web").revision = 2;
+    world.step();
+    for _ in 0..3 {
+        world.is_hindered("web", 2);
+        world.step();
+    }
+    world.check(expect![[r#"
+        web is -PVD PortTaken: the update fails, the old one serves: it ended (PortTaken); it is tried again every second
+        wakes after 1s
+    "#]]);
+    world.seconds += 2;
+    world.check(expect![[r#"
+        remove web@2: it has ended and is not needed
+        web is --VD RolledBack: went back to the last good revision: it ended (PortTaken)
+    "#]]);
+    // Nobody knows how to start it again: what is wanted is all there is.
+    world.ends("web", 1, "Error");
+    world.check(expect![[r#"
+        start web@2: what is to run has changed
+        web is AP-- Starting: starting
+    "#]]);
+}
+
+#[test]
+fn tries_every_second_what_something_on_the_machine_hinders_and_says_it_once() {
+    let mut world = World::wanting("web", 1);
+    world.step();
+    world.is_hindered("web", 1);
+    world.check(expect![[r#"
+        start web@1: it ended (PortTaken)
+        web is -P-D PortTaken: it ended (PortTaken); it is tried again every second
+    "#]]);
+    let told = "web is -P-D PortTaken: it ended (PortTaken); it is tried again every second\n";
+    for _ in 0..100 {
+        world.is_hindered("web", 1);
+        assert_eq!(world.step(), format!("{told}wakes after 1s\n"));
+        world.seconds += 1;
+        world.sees("web", 1, Seen::Starting { doing: "starting".to_owned() });
+        assert_eq!(world.step(), told);
+    }
+    // It was not its fault: the first failure of its own counts as the first.
+    world.sees("web", 1, Seen::Running(Health::Unknown));
+    world.check(expect![[r#"
+        web is A-V- Running: it is up
+        wakes after 2s
+    "#]]);
+    world.ends("web", 1, "Error");
+    world.check(expect![[r#"
+        start web@1: it ended (Error)
+        web is AP-- Restarting: it is being started again
+    "#]]);
+}
+
+#[test]
+fn does_not_call_up_what_crashes_again_and_again_before_it_has_run_a_while() {
+    let mut world = World::wanting("web", 1);
+    world.step();
+    for _ in 0..3 {
+        world.ends("web", 1, "Error");
+        world.step();
+        world.seconds += 2;
+        world.step();
+    }
+    world.check(expect![[r#"
+        web is AP-- Restarting: it is being started again
+        wakes after 2s
+    "#]]);
+    world.seconds += 2;
+    world.check(expect![[r#"
+        web is A-V- Running: it is up
     "#]]);
 }
 
@@ -253,6 +365,7 @@ fn ends_the_old_one_first_where_only_one_can_be_and_starts_it_again_if_the_new_o
     world.sees("db", 1, Seen::Running(Health::Well));
     world.step();
     world.of("db").revision = 2;
+    world.of("db").fallback = Some(1);
     world.check(expect![[r#"
         stop db@1: what is to run has changed
         db is AP-- Starting: the old one ends before the new one starts
@@ -261,7 +374,7 @@ fn ends_the_old_one_first_where_only_one_can_be_and_starts_it_again_if_the_new_o
         start db@2: what is to run has changed
         db is AP-- Starting: starting
     "#]]);
-    let hopeless = Seen::Failed { at: 99, retryable: false, problem: problem("Invalid") };
+    let hopeless = Seen::Failed { at: 99, retry: Retry::Never, problem: problem("Invalid") };
     world.sees("db", 2, hopeless);
     world.check(expect![[r#"
         start db@1: the new revision failed, the last good one returns: it ended (Invalid)
@@ -369,6 +482,28 @@ fn takes_down_what_asked_for_it_when_the_controller_stays_away() {
 }
 
 #[test]
+fn does_not_begin_what_may_run_elsewhere_before_the_controller_was_heard() {
+    let mut world = World::wanting("web", 1);
+    world.of("web").stop_when_cut_off = Some(Duration::from_secs(300));
+    world.want(wanted("other", 1));
+    world.desired.unheard = true;
+    world.check(expect![[r#"
+        start other@1: it is assigned and not there
+        other is AP-- Starting: starting
+        web is ---D CutOff: not started: the controller was not heard since the agent started, and it may run elsewhere by now
+    "#]]);
+    world.desired.unheard = false;
+    world.step();
+    // What runs already is left to its rule.
+    world.desired.unheard = true;
+    world.check(expect![[r#"
+        other is A-V- Running: it is up
+        web is A-V- Running: it is up
+        wakes after 2s
+    "#]]);
+}
+
+#[test]
 fn says_what_keeps_it_from_trying() {
     let mut world = World::wanting("web", 1);
     world.of("web").blocked = Some(Problem {
@@ -430,11 +565,8 @@ fn any_seen() -> impl Strategy<Value = Seen> {
             ordered,
             problem: problem("Error")
         }),
-        (1..4u64, any::<bool>()).prop_map(|(at, retryable)| Seen::Failed {
-            at,
-            retryable,
-            problem: problem("NoSuchImage")
-        }),
+        (1..4u64, prop_oneof![Just(Retry::Never), Just(Retry::Later), Just(Retry::Soon)])
+            .prop_map(|(at, retry)| Seen::Failed { at, retry, problem: problem("NoSuchImage") }),
     ]
 }
 
@@ -465,7 +597,7 @@ fn any_world() -> impl Strategy<Value = World> {
     );
     (engine, wanted, any::<bool>()).prop_map(|(engine, wanted, fresh)| {
         let authority = if fresh { Authority::Fresh } else { Authority::Doubtful };
-        let desired = Desired { wanted, authority, cut_off_since: None };
+        let desired = Desired { wanted, authority, ..Desired::default() };
         World { desired, engine, ends: 100, ..World::default() }
     })
 }

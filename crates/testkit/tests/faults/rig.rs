@@ -4,9 +4,11 @@ use std::cell::{Cell, RefCell};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 
-use kube::Client;
-use kube::api::{Api, PostParams};
+use futures::StreamExt as _;
+use kube::api::{Api, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::{Client, ResourceExt as _};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -204,6 +206,30 @@ impl Rig {
         self.api().create(&PostParams::default(), &assignment).await.unwrap();
     }
 
+    pub(crate) async fn change(&self, name: &str, spec: Value) {
+        let patch = Patch::Merge(json!({"spec": spec}));
+        self.api().patch(name, &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    /// Every status that is written about it from now on.
+    pub(crate) async fn record(&self, name: &str) -> Record {
+        let params = WatchParams::default().fields(&format!("metadata.name={name}"));
+        let version = self.api().get(name).await.unwrap().resource_version().unwrap();
+        let mut stream = self.api().watch(&params, &version).await.unwrap().boxed();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let keep = Arc::clone(&seen);
+        let watching = tokio::spawn(async move {
+            while let Some(event) = stream.next().await {
+                let (WatchEvent::Added(found) | WatchEvent::Modified(found)) = event.unwrap()
+                else {
+                    continue;
+                };
+                keep.lock().unwrap().push(serde_json::to_value(found).unwrap());
+            }
+        });
+        Record { seen, watching }
+    }
+
     pub(crate) async fn get(&self, name: &str) -> Value {
         serde_json::to_value(self.api().get(name).await.unwrap()).unwrap()
     }
@@ -290,6 +316,28 @@ impl Drop for Rig {
         }
         // What runs outlives the agent, which is the point; after a test it must go all the same.
         self.kill_instances();
+    }
+}
+
+/// What was seen of an Assignment, each time that something was written.
+pub(crate) struct Record {
+    seen: Arc<Mutex<Vec<Value>>>,
+    watching: JoinHandle<()>,
+}
+
+impl Record {
+    /// Once it has seen everything up to this version of it.
+    pub(crate) async fn up_to(self, last: &Value) -> Vec<Value> {
+        let version = &last["metadata"]["resourceVersion"];
+        let seen = eventually("the watch has told it all", async || {
+            let seen = self.seen.lock().unwrap();
+            seen.iter()
+                .any(|found| found["metadata"]["resourceVersion"] == *version)
+                .then(|| seen.clone())
+        })
+        .await;
+        self.watching.abort();
+        seen
     }
 }
 
