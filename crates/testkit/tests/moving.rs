@@ -18,11 +18,18 @@ use tombolo_model::{App, Assignment, Node};
 
 use tombolo_testkit::{Tombolo, binary, eventually};
 
+#[path = "moving/door.rs"]
+mod door;
+
+use door::Door;
+
 /// A server and its agents, by node.
 struct Land {
     tombolo: Tombolo,
     client: Client,
     agents: BTreeMap<String, Child>,
+    /// Through which the agents reach the server.
+    doors: BTreeMap<String, Door>,
 }
 
 impl Land {
@@ -30,12 +37,17 @@ impl Land {
     async fn start(nodes: &[&str]) -> Land {
         let tombolo = Tombolo::start().await;
         let client = tombolo.client().await;
-        let mut land = Land { tombolo, client, agents: BTreeMap::new() };
+        let (agents, doors) = (BTreeMap::new(), BTreeMap::new());
+        let mut land = Land { tombolo, client, agents, doors };
         for one in nodes {
             let (node, site) = one.split_once('@').unwrap();
             let file = land.root().join(format!("{node}.join")).display().to_string();
-            land.tombolo.shell(&["token", "create", "--site", site, "-o", &file]).await.ok();
-            land.start_agent(node, &["--join-file", &file, "--name", node]);
+            let door = Door::to(land.tombolo.address()).await;
+            let address = format!("https://{}", door.address);
+            land.doors.insert(node.to_owned(), door);
+            let arguments = ["token", "create", "--site", site, "--address", &address, "-o", &file];
+            land.tombolo.shell(&arguments).await.ok();
+            land.start_agent(node, &["--join-file", &file, "--name", node, "--heartbeat", "1s"]);
         }
         for one in nodes {
             land.until_ready(one.split_once('@').unwrap().0, "True").await;
@@ -111,21 +123,28 @@ impl Land {
     ) -> BTreeMap<String, At> {
         let apps: Api<App> = Api::namespaced(self.client.clone(), "default");
         eventually(&format!("{app}: {what}"), async || {
-            let status = apps.get(app).await.unwrap().status?;
-            let assignments = self.assignments().await;
-            let placements = status.placements.iter();
-            let at = placements.map(|at| {
-                let name = at.assignment.as_ref()?;
-                let found = assignments.iter().find(|a| a.metadata.name.as_ref() == Some(name))?;
-                let pid = found.status.as_ref()?.instance.as_ref()?.parse().ok()?;
-                let node = at.node.clone()?;
-                Some((at.component.clone(), At { node, pid, fence: found.spec.fence }))
-            });
-            let at: BTreeMap<String, At> = at.collect::<Option<_>>()?;
-            let up = status.phase.is_some_and(|phase| phase.as_str() == "Running");
+            let phase = apps.get(app).await.unwrap().status?.phase;
+            let at = self.placed(app).await?;
+            let up = phase.is_some_and(|phase| phase.as_str() == "Running");
             (up && is(&at)).then_some(at)
         })
         .await
+    }
+
+    /// Where each component is and its process, if all of them have one.
+    async fn placed(&self, app: &str) -> Option<BTreeMap<String, At>> {
+        let apps: Api<App> = Api::namespaced(self.client.clone(), "default");
+        let status = apps.get(app).await.unwrap().status?;
+        let assignments = self.assignments().await;
+        let placements = status.placements.iter();
+        let at = placements.map(|at| {
+            let name = at.assignment.as_ref()?;
+            let found = assignments.iter().find(|a| a.metadata.name.as_ref() == Some(name))?;
+            let pid = found.status.as_ref()?.instance.as_ref()?.parse().ok()?;
+            let node = at.node.clone()?;
+            Some((at.component.clone(), At { node, pid, fence: found.spec.fence }))
+        });
+        at.collect()
     }
 
     async fn events(&self) -> String {
@@ -293,6 +312,40 @@ async fn a_dead_node_is_replaced_and_when_it_returns_the_rule_says_who_wins() {
     assert_eq!(left.len(), 3, "{left:#?}");
     let events = land.events().await;
     assert!(events.contains("Moved") && events.contains("Returned"), "{events}");
+}
+
+#[tokio::test]
+async fn what_is_cut_off_is_stopped_or_kept_as_its_rule_says() {
+    let land = Land::start(&["crane@north", "lift@south"]).await;
+    let both = ["crane", "lift"];
+    let stop = json!({"disconnect": {"action": "stop", "after": "2s"}, "stopGrace": "1s"});
+    let keep = json!({"disconnect": {"action": "keep"}});
+    let keepers = both.map(|node| component(node, &[node], keep.clone()));
+    let components = [&[component("stopper", &both, stop)], &keepers[..]].concat();
+    land.apply(&app("shop", &components)).await;
+    let before = land.until_settled("shop", "it is up", |_| true).await;
+    let cut = before["stopper"].node.clone();
+    let keeper = before[&cut].clone();
+
+    land.doors[&cut].shut();
+    eventually("the agent stops it, by itself", async || {
+        (!runs(before["stopper"].pid)).then_some(())
+    })
+    .await;
+    assert!(runs(keeper.pid), "and nothing else");
+    let away = eventually("what was stopped runs elsewhere", async || {
+        land.placed("shop").await.filter(|at| at["stopper"].node != cut)
+    })
+    .await;
+    assert_eq!(away[&cut], keeper, "it is waited for, without end");
+    assert!(runs(away["stopper"].pid));
+
+    land.doors[&cut].open();
+    land.until_ready(&cut, "True").await;
+    let after = land.until_settled("shop", "all is well", |_| true).await;
+    assert_eq!(after, away, "the new one stays, and what was kept has never stopped");
+    assert!(after.values().all(|at| runs(at.pid)));
+    assert_eq!(land.assignments().await.len(), 3);
 }
 
 #[tokio::test]
