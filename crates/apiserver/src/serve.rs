@@ -59,8 +59,11 @@ pub struct Limits {
     pub head_bytes_max: usize,
     /// Requests at once on one HTTP/2 connection.
     pub streams_max: u32,
-    /// How often an HTTP/2 client is asked whether it is still there.
+    /// How often an HTTP/2 client is asked whether it is still there. Agents say so by themselves, and
+    /// what they are asked beside is traffic of a link that may be paid for by the byte.
     pub keep_alive: Duration,
+    /// How long it may take to answer that.
+    pub keep_alive_answer: Duration,
     /// At the end: how long requests under way, and watches, may still take.
     pub drain: Duration,
 }
@@ -76,7 +79,8 @@ impl Default for Limits {
             head_bytes_max: 64 * 1024,
             // Clients put all their watches on one connection and wait without a word past this.
             streams_max: 1000,
-            keep_alive: Duration::from_secs(30),
+            keep_alive: Duration::from_secs(120),
+            keep_alive_answer: Duration::from_secs(30),
             drain: Duration::from_secs(2),
         }
     }
@@ -293,7 +297,7 @@ impl Server {
             .max_concurrent_streams(limits.streams_max)
             .max_header_list_size(u32::try_from(limits.head_bytes_max).unwrap_or(u32::MAX))
             .keep_alive_interval(limits.keep_alive)
-            .keep_alive_timeout(limits.keep_alive)
+            .keep_alive_timeout(limits.keep_alive_answer)
             // What a watcher that does not read can hold of our memory.
             .max_send_buf_size(64 * 1024);
         builder
