@@ -11,6 +11,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use tombolo_model::keys;
 
 use crate::kinds::{Kind, Scope};
 
@@ -18,6 +19,8 @@ use crate::kinds::{Kind, Scope};
 const VERBS: &[&str] =
     &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 const SUBRESOURCE_VERBS: &[&str] = &["get", "patch", "update"];
+/// Of what is opened and goes on, whichever way a client opens it.
+const SESSION_VERBS: &[&str] = &["create", "get"];
 
 /// A question that is posted and answered, and never stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -277,22 +280,29 @@ impl Group<'_> {
     }
 }
 
-/// One subresource of a kind: `status`, or `scale` with a kind of its own.
+/// One subresource of a kind: `status`, `scale` with a kind of its own, or what an agent serves.
 struct Subresource {
     name: &'static str,
+    verbs: &'static [&'static str],
     /// Group, version and kind, where they are not those of the resource.
     foreign: Option<[&'static str; 3]>,
 }
 
+/// By the alphabet, as in Kubernetes.
 fn subresources(kind: &Kind) -> Vec<Subresource> {
-    let status = Subresource { name: "status", foreign: None };
-    let scale = Subresource { name: "scale", foreign: Some(["autoscaling", "v1", "Scale"]) };
+    let own = |name, verbs| Subresource { name, verbs, foreign: None };
     let mut subresources = Vec::new();
+    if kind.group == keys::GROUP && kind.plural == "assignments" {
+        subresources.push(own("exec", SESSION_VERBS));
+        subresources.push(own("log", &["get"]));
+        subresources.push(own("portforward", SESSION_VERBS));
+    }
     if kind.scale.is_some() {
-        subresources.push(scale);
+        let foreign = Some(["autoscaling", "v1", "Scale"]);
+        subresources.push(Subresource { name: "scale", verbs: SUBRESOURCE_VERBS, foreign });
     }
     if kind.status_subresource {
-        subresources.push(status);
+        subresources.push(own("status", SUBRESOURCE_VERBS));
     }
     subresources
 }
@@ -326,7 +336,7 @@ impl<'a> Resource<'a> {
         for subresource in subresources(kind) {
             let mut document = json!({
                 "name": format!("{}/{}", kind.plural, subresource.name), "singularName": "",
-                "namespaced": namespaced, "kind": kind.kind, "verbs": SUBRESOURCE_VERBS,
+                "namespaced": namespaced, "kind": kind.kind, "verbs": subresource.verbs,
             });
             if let Some([group, version, foreign_kind]) = subresource.foreign {
                 document["group"] = json!(group);
@@ -359,7 +369,7 @@ impl<'a> Resource<'a> {
                 };
                 json!({
                     "subresource": subresource.name, "responseKind": response_kind,
-                    "verbs": SUBRESOURCE_VERBS,
+                    "verbs": subresource.verbs,
                 })
             })
             .collect();

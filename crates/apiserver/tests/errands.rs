@@ -183,6 +183,23 @@ async fn a_log_comes_from_the_agent_of_the_node_and_from_nobody_else() {
 }
 
 #[tokio::test]
+async fn what_an_agent_serves_is_told_to_clients() {
+    let server = Server::start().await;
+    let list = server.send(person(Role::Guest), Method::GET, "/apis/tombolo.dev/v1alpha1").await;
+    let list: Value = serde_json::from_str(&text(list).await.expect("all of it")).expect("JSON");
+    let all = list["resources"].as_array().expect("a list");
+    let verbs = |name: &str| {
+        let found = all.iter().find(|resource| resource["name"] == name);
+        found.map(|resource| (resource["verbs"].clone(), resource["namespaced"].clone()))
+    };
+    let session = (json!(["create", "get"]), json!(true));
+    assert_eq!(verbs("assignments/exec"), Some(session.clone()));
+    assert_eq!(verbs("assignments/portforward"), Some(session));
+    assert_eq!(verbs("assignments/log"), Some((json!(["get"]), json!(true))));
+    assert_eq!(verbs("apps/exec"), None, "an App is no instance");
+}
+
+#[tokio::test]
 async fn a_log_that_breaks_off_is_not_taken_for_a_whole_one() {
     let server = Server::start().await;
     let mut listening = server.listens("n1").await;

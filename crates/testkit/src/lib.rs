@@ -10,10 +10,12 @@ pub mod docker;
 pub mod parsers;
 pub mod rig;
 mod server;
+mod terminal;
 pub mod tools;
 mod wait;
 
 pub use command::{Ran, Running};
 pub use rig::Rig;
 pub use server::Tombolo;
+pub use terminal::Terminal;
 pub use wait::eventually;

@@ -12,6 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::command::{self, Ran, Running};
+use crate::terminal::Terminal;
 use crate::{binary, eventually};
 
 /// The server has a data folder, a port and a home folder of its own, and all go with it. If the test
@@ -170,6 +171,11 @@ impl Tombolo {
     /// For commands that go on, such as `logs -f`.
     pub fn shell_running(&self, arguments: &[&str]) -> Running {
         command::start(self.command(binary::path(), arguments))
+    }
+
+    /// Our own shell at a terminal.
+    pub fn shell_at(&self, terminal: &Terminal, arguments: &[&str]) -> Child {
+        terminal.start(self.command(binary::path(), arguments).as_std())
     }
 
     /// Any other program, such as a Python with a script.

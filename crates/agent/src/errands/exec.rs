@@ -38,9 +38,10 @@ pub(super) async fn carry(line: Line, drivers: &Drivers, assignment: &str, optio
                 Channel::Input => write(&mut writer, &frame.payload).await,
                 Channel::Close => close(&mut writer).await,
                 Channel::Resize => {
-                    let size = serde_json::from_slice::<Size>(&frame.payload);
-                    // A size that is overtaken by the next is not missed.
-                    size.ok().and_then(|size| resize.try_send(terminal(size)).ok());
+                    // The last one must arrive. An error means that there is no terminal.
+                    if let Ok(size) = serde_json::from_slice::<Size>(&frame.payload) {
+                        _ = resize.send(terminal(size)).await;
+                    }
                 }
                 Channel::Output
                 | Channel::ErrorOutput
