@@ -4,6 +4,7 @@ mod claims;
 mod controller;
 mod deployment;
 mod group;
+mod incompliance;
 mod job;
 mod jobmanager;
 mod manifest;
@@ -31,6 +32,7 @@ pub(crate) fn router(clock: Clock) -> Router {
         .route("/api/v3/deployment/{id}/", one())
         .route("/api/v3/deployment/{id}/start", any(deployment::start))
         .route("/api/v3/deployment/{id}/stop", any(deployment::stop))
+        .route("/api/v3/deployment/{id}/logs", get(deployment::logs))
         .route("/api/v3/resource", get(resource::list))
         .route("/api/v3/resource/", get(resource::list))
         .route("/api/v3/resource/{id}", get(resource::show))

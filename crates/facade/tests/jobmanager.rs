@@ -351,3 +351,44 @@ async fn what_makes_no_sense_is_refused_with_a_sentence() {
         assert_eq!(code, expected, "{path}: {answer}");
     }
 }
+
+#[tokio::test]
+async fn an_incompliance_changes_the_number_of_instances_or_says_why_not() {
+    let server = server().await;
+    let id = make_app(&server).await;
+    let admin = Subject::first_admin();
+    let tell = async |who: &Subject, remediation: &str, subject: Value| {
+        let body = json!({"policyName": "p95", "remediation": remediation, "currentValue": "300",
+            "threshold": "200", "subject": subject});
+        server.ask_as(who, Method::POST, "/jobmanager/policies/incompliance", body).await
+    };
+    let apps: Api<App> = Api::namespaced(server.admin(), "default");
+    let replicas = async || apps.get("tide").await.unwrap().spec.components[0].replicas;
+    let gauge = json!({"type": "app", "appName": "tide", "appComponent": "gauge"});
+    let (code, told) = tell(&admin, "scale-out", gauge.clone()).await;
+    assert_eq!(
+        (code, &told["id"], &told["policyName"]),
+        (200, &json!(id), &json!("p95")),
+        "{told}"
+    );
+    assert_eq!(replicas().await, Some(2));
+    let by_id = json!({"appComponent": "gauge", "appInstance": id});
+    assert_eq!(tell(&admin, "scale-in", by_id).await.0, 200);
+    assert_eq!(replicas().await, Some(1));
+    assert_eq!(tell(&admin, "none", gauge.clone()).await.0, 200);
+    assert_eq!(tell(&guest(), "scale-out", gauge.clone()).await.0, 403);
+    assert_eq!(replicas().await, Some(1));
+    for (remediation, subject, words) in [
+        ("scale-in", gauge.clone(), "cannot have less"),
+        ("migrate", gauge.clone(), "does not say what to change"),
+        ("pray", gauge, "is no remediation"),
+        ("scale-out", json!({"appName": "ebb"}), "there is no deployment \"ebb\""),
+        ("scale-out", json!({"appName": "tide", "appComponent": "x"}), "has no component \"x\""),
+    ] {
+        let (code, why) = tell(&admin, remediation, subject).await;
+        assert_eq!(code, 422, "{why}");
+        assert!(why["error"].as_str().unwrap().contains(words), "{why}");
+    }
+    let path = "/jobmanager/policies/incompliance";
+    assert_eq!(server.ask_as(&admin, Method::POST, path, "nonsense").await.0, 400);
+}

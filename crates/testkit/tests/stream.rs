@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tombolo_model::Assignment;
 
-use tombolo_testkit::{Running, Tombolo, binary, eventually};
+use tombolo_testkit::{Running, Terminal, Tombolo, binary, eventually};
 
 const SITE: &str = "north";
 const NODE: &str = "crane";
@@ -294,6 +294,42 @@ async fn a_command_runs_inside_and_ends_as_it_ends_there() {
     assert_eq!(rig.tombolo.shell(&chosen).await.ok(), "1\n");
 }
 
+#[tokio::test]
+async fn a_command_has_a_terminal_that_is_as_large_as_the_one_in_front_of_it() {
+    let rig = Rig::start().await;
+    rig.assign("web", 0, json!({"command": ["sleep", "3600"]})).await;
+    rig.until_up("web-0").await;
+    let terminal = Terminal::open(101, 31);
+    assert!(terminal.is_for_people());
+    let script = "tty -s && stty size; while read line; do \
+        case $line in size) stty size;; end) exit 7;; esac; done";
+    let arguments = ["exec", "-it", "shop/web", "--", "sh", "-c", script];
+    let mut shell = rig.tombolo.shell_at(&terminal, &arguments);
+    terminal.until("31 101").await;
+    assert!(!terminal.is_for_people(), "every key goes to the other side");
+    for (columns, rows) in [(132, 50), (90, 20)] {
+        terminal.resize(columns, rows);
+        eventually("the other side knows the size", async || {
+            terminal.types("size\r");
+            terminal.text().contains(&format!("{rows} {columns}")).then_some(())
+        })
+        .await;
+    }
+    terminal.types("end\r");
+    let ended = eventually("it ends", async || shell.try_wait().unwrap()).await;
+    assert_eq!(ended.code(), Some(7), "{}", terminal.text());
+    assert!(terminal.is_for_people(), "it is left as it was found");
+
+    // Ctrl-C is a key like any other, and ends what runs on the other side.
+    let terminal = Terminal::open(80, 24);
+    let arguments = ["exec", "-it", "shop/web", "--", "sh", "-c", "echo ready; exec sleep 3601"];
+    let mut shell = rig.tombolo.shell_at(&terminal, &arguments);
+    terminal.until("ready").await;
+    terminal.types("\x03");
+    let ended = eventually("it ends", async || shell.try_wait().unwrap()).await;
+    assert_eq!(ended.code(), Some(128 + 2), "{}", terminal.text());
+}
+
 /// One request, as plain as it gets.
 async fn http_get(address: &str, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).await.ok()?;
@@ -360,6 +396,34 @@ async fn a_viewer_reads_logs_and_goes_nowhere_else() {
             other => panic!("{path}: {other:?}"),
         }
     }
+}
+
+#[tokio::test]
+async fn the_logs_of_a_deployment_are_read_as_icos_does() {
+    let rig = Rig::start().await;
+    let app = json!({"apiVersion": "tombolo.dev/v1alpha1", "kind": "App",
+    "metadata": {"name": "tide", "namespace": "default"}, "spec": {"components": [
+        {"name": "gauge", "replicas": 2, "run": [{"process": {
+            "command": ["sh", "-c", "echo low water; echo high water; exec sleep 3600"]}}]},
+        {"name": "bell", "run": [{"process": {
+            "command": ["sh", "-c", "echo ding; exec sleep 3600"]}}]},
+    ]}});
+    rig.tombolo.shell_with(&["apply", "-f", "-"], &app.to_string()).await.ok();
+    rig.tombolo.shell(&["wait", "app/tide", "--for=condition=Ready", "--timeout=60s"]).await.ok();
+    let found = rig.tombolo.shell(&["get", "app", "tide", "-o", "json"]).await.json();
+    let id = found["metadata"]["uid"].as_str().unwrap().to_owned();
+    let client = rig.tombolo.client().await;
+    let logs = async |query: &str| {
+        let path = format!("/api/v3/deployment/{id}/logs{query}");
+        client.request_text(http::Request::get(path).body(Vec::new()).unwrap()).await
+    };
+    let all = "bell/0 ding\ngauge/0 low water\ngauge/0 high water\ngauge/1 low water\n\
+        gauge/1 high water\n";
+    eventually("all have written", async || (logs("").await.unwrap() == all).then_some(())).await;
+    assert_eq!(
+        logs("?component=gauge&tail=1").await.unwrap(),
+        "gauge/0 high water\ngauge/1 high water\n"
+    );
 }
 
 #[tokio::test]

@@ -2,8 +2,8 @@
 //! of its App.
 
 use axum::body::Bytes;
-use axum::extract::Path;
-use axum::http::StatusCode;
+use axum::extract::{Path, Query};
+use axum::http::{Request, StatusCode};
 use axum::{Extension, Json};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{
@@ -11,10 +11,11 @@ use kube::api::{
 };
 use kube::core::GroupVersionKind;
 use kube::{Api, Client, ResourceExt};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tombolo_apiserver::guard::Caller;
 use tombolo_descriptor::{NoFiles, Reading, Source, report};
-use tombolo_model::{App, Assignment};
+use tombolo_model::{App, Assignment, keys};
 
 use super::job;
 use crate::refusal::Refusal;
@@ -23,6 +24,9 @@ type Answer = Result<Json<Value>, Refusal>;
 
 /// Who we are in managedFields.
 const FIELD_MANAGER: &str = "tombolo-icos";
+/// Of each instance. More is for `tombolo logs`, which follows.
+const LOG_LINES_DEFAULT: u32 = 100;
+const LOG_LINES_MAX: u32 = 10_000;
 pub(super) const NAMESPACE_DEFAULT: &str = "default";
 
 pub(crate) async fn list(Extension(caller): Extension<Caller>) -> Answer {
@@ -105,6 +109,56 @@ async fn set_stopped(
     let patch = Patch::Merge(json!({"spec": {"stopped": stopped}}));
     let app = api.patch(&app.name_any(), &PatchParams::default(), &patch).await?;
     Ok(Json(job::group(&app, &assignments(&caller.client).await?)))
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct LogsQuery {
+    component: Option<String>,
+    tail: Option<u32>,
+}
+
+/// The last lines of every instance, each after its name. One that cannot be asked has a line that says
+/// why.
+pub(crate) async fn logs(
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    Query(query): Query<LogsQuery>,
+) -> Result<String, Refusal> {
+    let app = find(&caller.client, &id).await?;
+    let mut own = assignments(&caller.client).await?;
+    let wanted = |one: &Assignment| {
+        let named = query.component.as_ref().is_none_or(|name| *name == one.spec.component);
+        job::belongs(one, &app) && named
+    };
+    own.retain(wanted);
+    own.sort_by_key(|one| (one.spec.component.clone(), one.spec.replica, one.name_any()));
+    let tail = query.tail.unwrap_or(LOG_LINES_DEFAULT).min(LOG_LINES_MAX);
+    let mut text = String::new();
+    for one in &own {
+        let log = match log(&caller.client, &namespace(&app), &one.name_any(), tail).await {
+            Ok(log) => log,
+            Err(kube::Error::Api(status)) if status.code != 403 => format!("({})", status.message),
+            Err(error) => return Err(error.into()),
+        };
+        for line in log.lines() {
+            text.push_str(&format!("{}/{} {line}\n", one.spec.component, one.spec.replica));
+        }
+    }
+    Ok(text)
+}
+
+async fn log(
+    client: &Client,
+    namespace: &str,
+    assignment: &str,
+    tail: u32,
+) -> Result<String, kube::Error> {
+    let (group, version) = (keys::GROUP, keys::VERSION);
+    let path = format!(
+        "/apis/{group}/{version}/namespaces/{namespace}/assignments/{assignment}/log?tailLines={tail}"
+    );
+    let request = Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
+    client.request_text(request).await
 }
 
 /// ICOS answers 405 where a descriptor cannot be used, and its clients know it so.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use axum::extract::{Path, Query, State as Shared};
 use axum::http::StatusCode;
-use axum::routing::{get, patch, put};
+use axum::routing::{get, patch, post, put};
 use axum::{Extension, Json, Router};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Client, ResourceExt as _};
@@ -24,7 +24,7 @@ use tombolo_model::{App, Assignment, AssignmentStatus, Node};
 use super::claims::{Asker, Claims, Served, claimed, is_listed};
 use super::job::{self, State, Type};
 use super::told::Told;
-use super::{deployment, group};
+use super::{deployment, group, incompliance};
 use crate::clock::Clock;
 use crate::refusal::Refusal;
 
@@ -55,6 +55,8 @@ pub(super) fn router(clock: Clock) -> Router {
         .route("/jobmanager/jobs/executable/{orchestrator}/", executable())
         .route("/jobmanager/jobs/executable/{orchestrator}/{owner}", get(executable_of))
         .route("/jobmanager/jobs/promote/{id}", patch(promote))
+        .route("/jobmanager/policies/incompliance", post(incompliance::tell))
+        .route("/jobmanager/policies/incompliance/", post(incompliance::tell))
         .route("/jobmanager/status", status())
         .route("/jobmanager/status/", status())
         .route("/jobmanager/status/{id}", status_of())

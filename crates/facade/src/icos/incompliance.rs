@@ -1,0 +1,123 @@
+//! `/jobmanager/policies/incompliance`: a policy manager of ICOS tells that an application is not as its
+//! policy wants it, and what should be done. What we have a field for is done, by the rights of whoever
+//! tells it; the rest is refused with a sentence. Start at [`tell`].
+
+use axum::body::Bytes;
+use axum::http::StatusCode;
+use axum::{Extension, Json};
+use kube::ResourceExt as _;
+use kube::api::{Api, PostParams};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tombolo_apiserver::guard::Caller;
+use tombolo_model::App;
+
+use super::deployment;
+use crate::refusal::Refusal;
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Incompliance {
+    policy_name: String,
+    remediation: String,
+    #[serde(default)]
+    subject: Subject,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Subject {
+    app_name: String,
+    app_component: String,
+    /// The id of the deployment, where its name alone would not do.
+    app_instance: String,
+}
+
+/// What is done about an App.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Remedy {
+    Nothing,
+    ScaleOut,
+    ScaleIn,
+}
+
+/// The answer is what was told, with the deployment that it is about.
+pub(super) async fn tell(
+    Extension(caller): Extension<Caller>,
+    body: Bytes,
+) -> Result<Json<Value>, Refusal> {
+    let wrong = |problem: String| Refusal::new(StatusCode::BAD_REQUEST, problem);
+    let mut told: Map<String, Value> = serde_json::from_slice(&body)
+        .map_err(|error| wrong(format!("expected an object of an incompliance: {error}")))?;
+    let found: Incompliance = serde_json::from_value(Value::Object(told.clone()))
+        .map_err(|error| wrong(format!("an incompliance: {error}")))?;
+    let remedy = remedy(&found.remediation)?;
+    let app = subject(&caller, &found.subject).await?;
+    if remedy != Remedy::Nothing {
+        let component = &found.subject.app_component;
+        let changed = remedied(app.clone(), component, remedy).map_err(unprocessable)?;
+        let api: Api<App> = Api::namespaced(caller.client.clone(), &deployment::namespace(&app));
+        api.replace(&app.name_any(), &PostParams::default(), &changed).await?;
+        let policy = &found.policy_name;
+        tracing::info!(app = app.name_any(), component, policy, ?remedy, "a policy manager asks");
+    }
+    told.insert("id".to_owned(), json!(app.uid()));
+    Ok(Json(Value::Object(told)))
+}
+
+fn unprocessable(problem: String) -> Refusal {
+    Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, problem)
+}
+
+fn remedy(word: &str) -> Result<Remedy, Refusal> {
+    match word {
+        "none" => Ok(Remedy::Nothing),
+        "scale-out" => Ok(Remedy::ScaleOut),
+        "scale-in" => Ok(Remedy::ScaleIn),
+        "scale-up" | "scale-down" | "patch" | "reallocation" | "redeploy" | "migrate" => {
+            Err(unprocessable(format!(
+                "{word:?} does not say what to change: change the deployment with PUT \
+                 /api/v3/deployment, and it is placed anew; scale-out, scale-in and none are taken here"
+            )))
+        }
+        other => Err(unprocessable(format!("{other:?} is no remediation"))),
+    }
+}
+
+/// By its id, or by a name that is there once.
+async fn subject(caller: &Caller, subject: &Subject) -> Result<App, Refusal> {
+    let apps = deployment::apps(&caller.client).await?;
+    let is_it = |app: &&App| match subject.app_instance.as_str() {
+        "" => app.name_any() == subject.app_name,
+        id => app.uid().as_deref() == Some(id),
+    };
+    let mut found = apps.iter().filter(is_it);
+    let (name, id) = (&subject.app_name, &subject.app_instance);
+    match (found.next(), found.next()) {
+        (Some(app), None) => Ok(app.clone()),
+        (Some(_), Some(_)) => {
+            Err(unprocessable(format!("there are several {name:?}: say which by appInstance")))
+        }
+        (None, _) => Err(unprocessable(format!("there is no deployment {name:?} {id}"))),
+    }
+}
+
+/// The App as it should be. One of each component stays: stopping is another thing.
+fn remedied(mut app: App, component: &str, remedy: Remedy) -> Result<App, String> {
+    let name = app.name_any();
+    let found = app.spec.components.iter_mut().find(|one| one.name == component);
+    let component = found.ok_or_else(|| format!("{name} has no component {component:?}"))?;
+    if component.on_each.is_some() {
+        return Err(format!("{} runs on each of its nodes: it has no number", component.name));
+    }
+    let now = component.replicas.unwrap_or(1);
+    component.replicas = match (remedy, now) {
+        (Remedy::Nothing, _) => component.replicas,
+        (Remedy::ScaleOut, _) => Some(now.saturating_add(1)),
+        (Remedy::ScaleIn, 0 | 1) => {
+            return Err(format!("{} has one instance: it cannot have less", component.name));
+        }
+        (Remedy::ScaleIn, _) => Some(now - 1),
+    };
+    Ok(app)
+}
