@@ -3,6 +3,7 @@
 //! The key is made here and never leaves. Files are closed to others and written whole: whoever
 //! looks, also after a power cut, finds the old text or the new one.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
@@ -15,6 +16,9 @@ use tombolo_identity::tls::{self, Lifetime};
 
 use crate::{Error, Lighthouse};
 
+/// An agent that may start processes as other users lets them pass through to their own folders. What
+/// is in it cannot be listed, and every file of ours is closed.
+const FOLDER_MODE_ROOT: u32 = 0o711;
 const FOLDER_MODE: u32 = 0o700;
 const SECRET_MODE: u32 = 0o600;
 const LOCK: &str = "agent.lock";
@@ -42,6 +46,9 @@ pub struct Identity {
     /// Whom to ask when nobody is at the addresses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lighthouses: Vec<Lighthouse>,
+    /// Of the Node, as the server was told last.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
 }
 
 /// An identity with the key that belongs to it.
@@ -54,12 +61,16 @@ pub struct Credentials {
 impl Folder {
     pub fn open(path: &Path) -> Result<Folder, Error> {
         let fail = |doing, source| Error::File { doing, path: path.into(), source };
+        let mode = match rustix::process::geteuid().is_root() {
+            true => FOLDER_MODE_ROOT,
+            false => FOLDER_MODE,
+        };
         fs::DirBuilder::new()
             .recursive(true)
-            .mode(FOLDER_MODE)
+            .mode(mode)
             .create(path)
             .map_err(|source| fail("make the folder", source))?;
-        fs::set_permissions(path, Permissions::from_mode(FOLDER_MODE))
+        fs::set_permissions(path, Permissions::from_mode(mode))
             .map_err(|source| fail("close to others", source))?;
         let lock = OpenOptions::new()
             .create(true)
@@ -176,7 +187,8 @@ mod tests {
         let key = folder.key().unwrap();
         assert_eq!(folder.key().unwrap(), key, "a key that is there is kept");
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode(&path), 0o700);
+        let passed = if rustix::process::geteuid().is_root() { 0o711 } else { 0o700 };
+        assert_eq!(mode(&path), passed);
         assert_eq!(mode(&path.join(KEY)), 0o600);
         assert!(folder.credentials().unwrap().is_none(), "a key alone is no joining");
     }

@@ -52,18 +52,26 @@ pub async fn join(file: &JoinFile, applicant: Applicant<'_>) -> Result<Identity,
         authority: file.authority.clone(),
         addresses: file.addresses.clone(),
         lighthouses: file.lighthouses.clone(),
+        labels: applicant.labels.clone(),
     })
 }
 
 /// A new certificate for the old one, which may have expired. No certificate is shown on the
 /// connection, since an expired one would not get through the handshake: the proof is the nonce,
-/// signed with the key.
-pub async fn renew(credentials: &Credentials, instance: &str) -> Result<Identity, Error> {
+/// signed with the key. What the operator says of the labels goes along.
+pub async fn renew(
+    credentials: &Credentials,
+    instance: &str,
+    labels: &BTreeMap<String, String>,
+) -> Result<Identity, Error> {
     let identity = &credentials.identity;
     let mut last = None;
     for address in &identity.addresses {
-        match renew_at(address, credentials, instance).await {
-            Ok(certificate) => return Ok(Identity { certificate, ..identity.clone() }),
+        match renew_at(address, credentials, instance, labels).await {
+            Ok(certificate) => {
+                let labels = labels.clone();
+                return Ok(Identity { certificate, labels, ..identity.clone() });
+            }
             Err(error) if error.retryable() => last = Some(error),
             Err(error) => return Err(error),
         }
@@ -75,13 +83,17 @@ async fn renew_at(
     address: &str,
     credentials: &Credentials,
     instance: &str,
+    labels: &BTreeMap<String, String>,
 ) -> Result<String, Error> {
+    let told = &credentials.identity.labels;
+    let dropped: Vec<&String> = told.keys().filter(|key| !labels.contains_key(*key)).collect();
     let client = connection::anonymous(address, &credentials.identity.authority)?;
     let given = get(&client, "/tombolo/nonce").await?;
     let nonce = given["nonce"].as_str().unwrap_or_default();
     let body = json!({
         "certificate": credentials.identity.certificate,
         "request": request::make(&credentials.key_pem, nonce)?, "instance": instance,
+        "labels": labels, "labelsDropped": dropped,
     });
     let renewed: Joined = post(&client, "/tombolo/renew", &body).await?;
     Ok(renewed.certificate)

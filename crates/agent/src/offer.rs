@@ -31,7 +31,7 @@ pub struct Offer {
     pub cpu: Option<Cpu>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Bytes>,
-    /// For the Node; told at the joining.
+    /// For the Node.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Option::is_none")]

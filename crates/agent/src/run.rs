@@ -282,7 +282,8 @@ async fn live(
     }
 }
 
-/// Renews a certificate whose time has come, and says when to look again. While an expired one
+/// Renews a certificate whose time has come, or with which new labels go to the Node, and says when to
+/// look again. While an expired one
 /// cannot be renewed there is no use in a heartbeat.
 async fn renew_if_due(
     agent: &mut Agent,
@@ -292,11 +293,12 @@ async fn renew_if_due(
     let now = clock::time_of_day();
     let lifetime = agent.credentials.lifetime()?;
     let node = &agent.credentials.identity.node;
+    let relabelled = agent.credentials.identity.labels != agent.offer.labels;
     let wait = match renewal::due(&lifetime, node, now) {
-        Due::In(wait) if !is_doubtful(failures) => return Ok(wait.min(LOOK_AGAIN)),
+        Due::In(wait) if !is_doubtful(failures) && !relabelled => return Ok(wait.min(LOOK_AGAIN)),
         Due::In(_) | Due::Now => renewal::retry(failures),
     };
-    match join::renew(&agent.credentials, &agent.instance).await {
+    match join::renew(&agent.credentials, &agent.instance, &agent.offer.labels).await {
         Ok(identity) => {
             // The next start can renew the old one, also after it has expired.
             if let Err(error) = agent.folder.keep(&identity) {

@@ -57,6 +57,7 @@ struct Join {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Renew {
     /// The certificate so far, as PEM; it may have expired.
     certificate: String,
@@ -64,6 +65,12 @@ struct Renew {
     request: String,
     #[serde(default)]
     instance: Option<String>,
+    /// For the Node, as the operator of the machine wants them now.
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+    /// Those that were wanted before and are not any more.
+    #[serde(default)]
+    labels_dropped: Vec<String>,
 }
 
 /// A nonce for a renewal. Anybody may have one: it is worth nothing without a key.
@@ -96,6 +103,7 @@ pub(crate) async fn renew(api: &Api, peer: Option<&Peer>, body: Body) -> Result<
     guarded(api, peer, async {
         let authority = authority(api)?;
         let wanted: Renew = parse(body).await?;
+        check_labels(&wanted.labels)?;
         let proof = request::read(&wanted.request).map_err(|error| bad_proof(&error))?;
         if !api.door.sealer.is_fresh(&proof.nonce, api.door.elapsed()) {
             return Err(Failure::unauthorized(
@@ -182,10 +190,16 @@ fn check_words(wanted: &Join) -> Result<(), Failure> {
     if version.len() > VERSION_BYTES_MAX || !plain {
         return wrong("agentVersion", "expected at most 64 plain characters".to_owned());
     }
-    if wanted.labels.len() > LABELS_MAX {
+    check_labels(&wanted.labels)
+}
+
+fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Failure> {
+    let wrong =
+        |field: &str, problem: String| Err(Failure::bad_request(format!("{field}: {problem}")));
+    if labels.len() > LABELS_MAX {
         return wrong("labels", format!("at most {LABELS_MAX} are allowed"));
     }
-    for (key, value) in &wanted.labels {
+    for (key, value) in labels {
         let valid = names::qualified(key).and_then(|()| names::label_value(value));
         if let Err(problem) = valid {
             return wrong("labels", problem);
@@ -343,10 +357,7 @@ fn adopted(wanted: &Join, live: &Value, marks: &Value) -> Value {
             annotations.insert(key.clone(), value.clone());
         }
     }
-    // What people have written on it since stays; what the operator says anew counts more.
-    for (key, value) in &wanted.labels {
-        node["metadata"]["labels"][key] = json!(value);
-    }
+    relabel(&mut node, &wanted.labels, &[]);
     if !node["status"].is_object() {
         node["status"] = json!({});
     }
@@ -356,6 +367,16 @@ fn adopted(wanted: &Join, live: &Value, marks: &Value) -> Value {
         agents::set_cloned(&mut node, "False", "JoinedAnew", "it has joined anew");
     }
     node
+}
+
+/// What people have written on it since stays; what the operator of the machine says anew counts more.
+fn relabel(node: &mut Value, labels: &BTreeMap<String, String>, dropped: &[String]) {
+    if let Some(known) = node["metadata"]["labels"].as_object_mut() {
+        known.retain(|key, _| keys::is_own(key) || !dropped.contains(key));
+    }
+    for (key, value) in labels {
+        node["metadata"]["labels"][key] = json!(value);
+    }
 }
 
 async fn try_renew(
@@ -379,6 +400,7 @@ async fn try_renew(
     let (stored, live) = agents::find(api, node).ok_or(Unwritten::Raced)?;
     let mut object = live.clone();
     object["metadata"]["annotations"][keys::ANNOTATION_CERTIFICATE_EXPIRES] = json!(expires);
+    relabel(&mut object, &wanted.labels, &wanted.labels_dropped);
     let kind = &own_writes::served(api, keys::GROUP, keys::VERSION, "nodes").kind;
     let author = Author { user: &subject.name, verb: "renew" };
     let write = own_writes::replace(api, kind, &stored, &live, object, author)?;

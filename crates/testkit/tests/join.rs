@@ -11,12 +11,15 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use futures::{AsyncBufReadExt as _, StreamExt as _};
+use kube::api::{Api, Patch, PatchParams};
 use kube::config::AuthInfo;
 use kube::{Client, Config};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tombolo_identity::home::{self, Settings};
 use tombolo_identity::{Subject, request};
+use tombolo_model::Node;
 
 use tombolo_testkit::{Tombolo, binary, eventually};
 
@@ -154,7 +157,8 @@ async fn a_machine_joins_once_comes_back_after_its_certificate_expired_and_is_se
     tombolo.shell(&["get", "site", "north"]).await.ok();
     let mode =
         |name: &str| fs::metadata(agent.folder.join(name)).unwrap().permissions().mode() & 0o777;
-    assert_eq!((mode(""), mode("agent.key"), mode("agent.json")), (0o700, 0o600, 0o600));
+    assert_eq!(mode("") & 0o066, 0, "nobody else lists or changes what is in it");
+    assert_eq!((mode("agent.key"), mode("agent.json")), (0o600, 0o600));
 
     let mut second = Agent::start(&tombolo, "second", &["--join-file", &file, "--name", "lift"]);
     assert_eq!(second.ended().await.code(), Some(DENIED), "{}", second.said());
@@ -277,4 +281,101 @@ async fn an_agent_asks_the_lighthouse_when_its_controller_is_not_where_it_was() 
     let kept: Value = serde_json::from_str(&fs::read_to_string(&identity).unwrap()).unwrap();
     assert_eq!(kept["addresses"], json!([true_address, "https://127.0.0.1:9"]));
     agent.stop().await;
+}
+
+#[tokio::test]
+async fn what_the_operator_says_anew_is_on_the_node() {
+    let tombolo = Tombolo::start().await;
+    let file = token(&tombolo, "north", "north.join").await;
+    let first = [
+        "--join-file",
+        &file,
+        "--name",
+        "crane",
+        "--label",
+        "camera=yes",
+        "--label",
+        "hall=1",
+        "--cpu",
+        "2",
+        "--location",
+        "48.5,9.25",
+    ];
+    let agent = Agent::start(&tombolo, "crane", &first);
+    until(&tombolo, "crane", "Ready", "True").await;
+    let described = async |label: &str, cpu: &str, latitude: f64| {
+        eventually("the node says it", async || {
+            let node = node(&tombolo, "crane").await;
+            let is = node["metadata"]["labels"]["camera"] == label
+                && node["status"]["capacity"]["cpu"] == cpu
+                && node["status"]["characteristics"]["location"]["latitude"] == latitude;
+            is.then_some(node)
+        })
+        .await
+    };
+    described("yes", "2", 48.5).await;
+    let by_hand = json!({"metadata": {"labels": {"shift": "night"}}});
+    let nodes: Api<Node> = Api::all(tombolo.client().await);
+    nodes.patch("crane", &PatchParams::default(), &Patch::Merge(by_hand)).await.unwrap();
+    agent.stop().await;
+
+    let anew = ["--label", "camera=no", "--label", "line=7", "--cpu", "3", "--location", "50.5,8"];
+    let agent = Agent::start(&tombolo, "crane", &anew);
+    let node = described("no", "3", 50.5).await;
+    let labels = &node["metadata"]["labels"];
+    assert_eq!((&labels["line"], &labels["shift"]), (&json!("7"), &json!("night")), "{labels}");
+    assert_eq!(labels["hall"], Value::Null, "it is not said any more: {labels}");
+    assert_eq!(labels["tombolo.dev/site"], "north");
+    agent.stop().await;
+}
+
+#[tokio::test]
+async fn the_answer_of_a_node_that_was_not_asked_is_refused() {
+    let tombolo = Tombolo::start().await;
+    let mut agents = Vec::new();
+    for name in ["crane", "lift"] {
+        let file = token(&tombolo, "north", &format!("{name}.join")).await;
+        agents.push(Agent::start(&tombolo, name, &["--join-file", &file, "--name", name]));
+        until(&tombolo, name, "Ready", "True").await;
+    }
+    let assignment = json!({
+        "apiVersion": "tombolo.dev/v1alpha1", "kind": "Assignment",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"app": "shop", "component": "web", "replica": 0, "site": "north", "node": "crane",
+            "engine": "host", "run": {"process": {"command": ["sleep", "3600"]}}},
+    });
+    tombolo.shell_with(&["apply", "-f", "-"], &assignment.to_string()).await.ok();
+    let clients: Vec<Client> =
+        agents.iter().map(|agent| client_of(&tombolo, &agent.folder)).collect();
+    // We act for both from here on, with their keys: the errand is crane's, and lift knows its id.
+    for agent in agents {
+        agent.stop().await;
+    }
+    let request = http::Request::get("/tombolo/errands").body(Vec::new()).unwrap();
+    let mut errands = clients[0].request_stream(request).await.unwrap().lines();
+    let reader = tombolo.client().await;
+    let asking = tokio::spawn(async move {
+        let log = "/apis/tombolo.dev/v1alpha1/namespaces/default/assignments/web/log";
+        reader.request_text(http::Request::get(log).body(Vec::new()).unwrap()).await
+    });
+    let id = loop {
+        let line = errands.next().await.expect("the server keeps it open").unwrap();
+        // Others are words that it is still there.
+        if let Ok(errand) = serde_json::from_str::<Value>(&line) {
+            break errand["id"].as_str().unwrap().to_owned();
+        }
+    };
+    let answer = async |client: &Client| {
+        let path = format!("/tombolo/errands?id={id}");
+        let request = http::Request::post(path).body(Vec::new()).unwrap();
+        match client.request_text(request).await {
+            Ok(_) => 200,
+            Err(kube::Error::Api(status)) => status.code,
+            Err(other) => panic!("{other}"),
+        }
+    };
+    assert_eq!(answer(&clients[1]).await, 404, "lift was not asked");
+    assert!(!asking.is_finished(), "and whoever asks still waits");
+    assert_eq!(answer(&clients[0]).await, 200, "crane was");
+    asking.await.unwrap().unwrap_err();
 }

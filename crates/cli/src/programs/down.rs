@@ -144,7 +144,8 @@ async fn cut(folder: &Path, site: &str) -> Result<(), Failure> {
     if ended.is_none() && count == 0 {
         note(&format!("{site} was dark already"));
     } else {
-        note(&format!("{site} is dark: its agent and {count} workloads are gone"));
+        let workloads = if count == 1 { "workload" } else { "workloads" };
+        note(&format!("{site} is dark: its agent and {count} {workloads} are gone"));
     }
     let tombolo = std::env::args().next().unwrap_or_else(|| "tombolo".to_owned());
     note(&format!("to bring it back: {tombolo} agent --data {}", agent.display()));

@@ -20,7 +20,7 @@ pub(super) struct OfferArgs {
     /// Offer so much memory to workloads, such as 2Gi.
     #[arg(long, value_name = "BYTES", value_parser = str::parse::<Bytes>)]
     memory: Option<Bytes>,
-    /// A label of the node, set at the joining. Repeatable.
+    /// A label of the node; those of an earlier start that are not said again go. Repeatable.
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = offer::parse_label)]
     labels: Vec<(String, String)>,
     /// Where it is: degrees north and degrees east.
@@ -35,7 +35,7 @@ pub(super) struct OfferArgs {
     /// Where others reach what runs here; its first network address if left out.
     #[arg(long, value_name = "HOST")]
     address: Option<String>,
-    /// How often it says that it is alive; 10s if left out. It counts as lost after four times that.
+    /// How often it says that it is alive; 12s if left out. It counts as lost after a good three times that.
     #[arg(long, value_name = "DURATION", value_parser = parse_heartbeat)]
     heartbeat: Option<u16>,
 }
