@@ -5,8 +5,8 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{chown, fchown};
-use std::path::{Component, Path};
+use std::os::unix::fs::{MetadataExt as _, chown, fchown};
+use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
 use tombolo_driver::{Error, FilePlaced, Result};
@@ -33,6 +33,23 @@ pub(crate) fn give(folder: &Folder, user: User) -> io::Result<()> {
         chown(path, Some(user), Some(group))?;
     }
     Ok(())
+}
+
+/// The first folder on the way to `path` through which the user may not pass.
+pub(crate) fn closed_on_the_way(path: &Path, (user, group): (u32, u32)) -> Option<PathBuf> {
+    let mut above: Vec<&Path> = path.ancestors().collect();
+    above.reverse();
+    let is_closed = |folder: &&&Path| {
+        folder.metadata().is_ok_and(|found| {
+            let bit = match found.uid() == user {
+                true => 0o100,
+                false if found.gid() == group => 0o010,
+                false => 0o001,
+            };
+            user != 0 && found.mode() & bit == 0
+        })
+    };
+    above.iter().find(is_closed).map(|folder| folder.to_path_buf())
 }
 
 /// The parts of a path that stays where it is put.

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -93,7 +94,8 @@ fn run(
     let program = program::find(command, &workdir, path.as_deref().unwrap_or_default())?;
     files::place(&work, &spec.files, user)?;
     files::give(folder, user).map_err(doing)?;
-    let (cgroups, notes) = inner.groups.make(&spec.id.to_string(), Limits::of(&spec.resources));
+    let (cgroups, mut notes) = inner.groups.make(&spec.id.to_string(), Limits::of(&spec.resources));
+    notes.extend(user.and_then(|user| unreached(&work, user, process.user.as_deref())));
     folder.clear_run().map_err(doing)?;
     let (id, origin, log) = (spec.id.clone(), spec.origin.clone(), inner.options.log);
     let record =
@@ -104,6 +106,16 @@ fn run(
     let answer = inner.launch(&spec.id, folder, lock, &launch);
     let answer = answer.map_err(|error| Error::io("start a supervisor", error))?;
     judge(answer, &spec.id, command, &launch)
+}
+
+/// It runs all the same: it begins in its folder, and may not need the name of it.
+fn unreached(work: &Path, user: (u32, u32), name: Option<&str>) -> Option<String> {
+    let closed = files::closed_on_the_way(work, user)?;
+    let (name, closed) = (name.unwrap_or_default(), closed.display());
+    Some(format!(
+        "user {name} cannot reach its own folder by name: {closed} is closed to it; open it to others \
+         (chmod o+x), or give the agent another data folder"
+    ))
 }
 
 /// The lock of the instance, as soon as its last supervisor is gone.

@@ -461,6 +461,23 @@ async fn another_user_owns_what_is_its_own() {
     let command = ["id", "-g"].map(str::to_owned);
     let outcome = rig.driver().check_exec(&id, &command, LONG).await.unwrap();
     assert_eq!(outcome, CheckOutcome::Ended { code: 0, output: "12346\n".to_owned() });
+
+    // By its name it is reached as far as the folders above it are open.
+    let command = ["sh", "-c", "cat $TOMBOLO_DIR/etc/conf"].map(str::to_owned);
+    let by_name = async || rig.driver().check_exec(&id, &command, LONG).await.unwrap();
+    let notes = async || rig.instance(&id).await.unwrap().notes.join("; ");
+    rig.set_mode(0o700);
+    assert_ne!(by_name().await, CheckOutcome::Ended { code: 0, output: "c\n".to_owned() });
+    rig.driver().stop(&id, LONG).await.unwrap();
+    exited(&rig, &id).await;
+    rig.driver().start(&spec.0).await.unwrap();
+    assert!(notes().await.contains("user 12345:12346 cannot reach"), "{}", notes().await);
+    rig.set_mode(0o711);
+    assert_eq!(by_name().await, CheckOutcome::Ended { code: 0, output: "c\n".to_owned() });
+    rig.driver().stop(&id, LONG).await.unwrap();
+    exited(&rig, &id).await;
+    rig.driver().start(&spec.0).await.unwrap();
+    assert!(!notes().await.contains("cannot reach"), "{}", notes().await);
 }
 
 #[tokio::test(flavor = "multi_thread")]

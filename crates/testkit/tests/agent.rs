@@ -4,8 +4,9 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(clippy::print_stdout, reason = "what was seen last explains a failure")]
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::net::TcpListener;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::process::{Child, Command, Stdio};
 
 use kube::Client;
@@ -14,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tombolo_model::Assignment;
 
-use tombolo_testkit::{Tombolo, binary, eventually};
+use tombolo_testkit::{Tombolo, binary, eventually, tools};
 
 const SITE: &str = "north";
 const NODE: &str = "crane";
@@ -363,6 +364,35 @@ async fn an_update_keeps_the_old_one_until_the_new_one_is_well_and_goes_back_if_
     assert!(runs(new));
     rig.change("web", json!({"run": {"process": {"command": ["sleep", "3602"]}}})).await;
     rig.until_up("web").await;
+}
+
+#[tokio::test]
+async fn a_process_of_another_user_reaches_its_folder_and_its_peers_by_name() {
+    if !rustix::process::geteuid().is_root() {
+        let test = "a_process_of_another_user_reaches_its_folder_and_its_peers_by_name";
+        tools::skip(test, "only root can become another user");
+        return;
+    }
+    let rig = Rig::start().await;
+    // The folder of the test itself is not the agent's to open.
+    let root = rig.tombolo.data().parent().unwrap().to_owned();
+    std::fs::set_permissions(&root, Permissions::from_mode(0o711)).unwrap();
+    let script = "id -u && cat $TOMBOLO_DIR/etc/conf $TOMBOLO_PEERS_FILE && touch $TOMBOLO_DIR/read \
+        && exec sleep 3600";
+    let process = json!({"command": ["sh", "-c", script], "user": "12345:12345",
+        "files": [{"path": "/etc/conf", "content": "deep water"}]});
+    rig.assign("web", json!({"run": {"process": process}, "peers": [{"component": "store"}]}))
+        .await;
+    let up = rig.until_up("web").await;
+    let environment = std::fs::read(format!("/proc/{}/environ", pid(&up))).unwrap();
+    let environment = String::from_utf8_lossy(&environment).into_owned();
+    let folder = environment.split('\0').find_map(|one| one.strip_prefix("TOMBOLO_DIR=")).unwrap();
+    let done = std::path::Path::new(folder).join("read");
+    eventually("it has read and written", async || done.exists().then_some(())).await;
+    assert_eq!(std::fs::metadata(&done).unwrap().uid(), 12345);
+    assert_eq!(rig.get("web").await["status"]["restarts"], 0);
+    let applied = condition(&up, "Applied")["message"].to_string();
+    assert!(!applied.contains("cannot reach"), "{applied}");
 }
 
 #[tokio::test]

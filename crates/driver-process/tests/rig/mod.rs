@@ -103,6 +103,12 @@ impl Rig {
         spec.id
     }
 
+    /// Who may pass through the folder above all of it.
+    pub(crate) fn set_mode(&self, mode: u32) {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(self.folder.path(), mode).unwrap();
+    }
+
     pub(crate) fn script(&self, name: &str, content: &str) -> String {
         let path = self.folder.path().join(name);
         std::fs::write(&path, content).unwrap();

@@ -1,18 +1,18 @@
 //! Checks of what Tombolo itself keeps on the machine.
 
-use super::permissions::{OTHERS_ANY, OTHERS_WRITE, Owner, tight};
+use super::permissions::{OTHERS_ANY, OTHERS_LIST, OTHERS_WRITE, Owner, tight};
 use super::{Check, Outcome};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "TMB-AGT-001",
-        title: "the agent's data folder is for the agent alone",
+        title: "others neither list nor change the agent's data folder",
         why: "Its key is there: with it anyone could speak for this machine.",
-        mend: "`chmod 700` the folder named.",
+        mend: "`chmod 711` the folder named, or 700 where no process runs as another user.",
         weight: 8,
         check: |facts| match &facts.data {
             Some((path, entry)) => {
-                tight(std::iter::once((path.as_str(), *entry)), OTHERS_ANY, Owner::Anyone)
+                tight(std::iter::once((path.as_str(), *entry)), OTHERS_LIST, Owner::Anyone)
             }
             None => Outcome::not_applicable("no agent has a data folder here"),
         },

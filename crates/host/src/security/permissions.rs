@@ -6,6 +6,9 @@ use crate::root::{Entry, Seen};
 
 /// Bits with which others could change something.
 pub(super) const OTHERS_WRITE: u32 = 0o022;
+/// Bits of a folder with which others could list it or change what is in it. Passing through is no more
+/// than knowing a name.
+pub(super) const OTHERS_LIST: u32 = 0o066;
 /// Bits with which anyone but the owner could do anything.
 pub(super) const OTHERS_ANY: u32 = 0o077;
 
