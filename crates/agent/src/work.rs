@@ -152,19 +152,21 @@ impl Worker {
         let clock = self.workplace.clock;
         let heard = *self.workplace.heard.borrow();
         let looked_at = clock.now();
-        let silent_after = self.workplace.offer.pace().silent_after();
+        let silent_at = heard + self.workplace.offer.pace().silent_after();
         let now = Now {
             clock: looked_at,
             time: clock::time_of_day(),
             unheard: heard == Monotonic::default(),
-            cut_off_since: Some(heard).filter(|heard| looked_at.since(*heard) > silent_after),
+            cut_off_since: Some(heard).filter(|_| looked_at >= silent_at),
             address: self.address.borrow().clone(),
         };
         let report = self.converge.activate(&now).await;
         self.tell_strays(&report);
         self.save();
         let later = self.write(report.writes, looked_at);
-        let wakes = [report.wake_at, later, self.save_at, Some(looked_at + LOOK_EVERY)];
+        // What is to stop when it is cut off must stop before another is started elsewhere.
+        let silent = Some(silent_at).filter(|at| *at > looked_at);
+        let wakes = [report.wake_at, later, self.save_at, silent, Some(looked_at + LOOK_EVERY)];
         let again = (report.deferred > 0).then_some(looked_at);
         wakes.into_iter().chain([again]).flatten().min().unwrap_or(looked_at)
     }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::time::Instant;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
@@ -327,22 +328,31 @@ async fn what_is_cut_off_is_stopped_or_kept_as_its_rule_says() {
     let cut = before["stopper"].node.clone();
     let keeper = before[&cut].clone();
 
+    let told = |what: &str, since: Instant| {
+        println!("cut off: {what} after {} ms", since.elapsed().as_millis());
+    };
     land.doors[&cut].shut();
-    eventually("the agent stops it, by itself", async || {
-        (!runs(before["stopper"].pid)).then_some(())
-    })
-    .await;
-    assert!(runs(keeper.pid), "and nothing else");
-    let away = eventually("what was stopped runs elsewhere", async || {
-        land.placed("shop").await.filter(|at| at["stopper"].node != cut)
-    })
-    .await;
+    let shut_at = Instant::now();
+    let stopped = eventually("the agent stops it, by itself", async || {
+        (!runs(before["stopper"].pid)).then(|| told("stopped", shut_at))
+    });
+    let moved = eventually("it runs elsewhere", async || {
+        let at = land.placed("shop").await.filter(|at| at["stopper"].node != cut)?;
+        assert!(!runs(before["stopper"].pid), "never two of it at once");
+        told("replaced", shut_at);
+        Some(at)
+    });
+    let ((), away) = tokio::join!(stopped, moved);
+    assert!(runs(keeper.pid), "nothing else is stopped");
     assert_eq!(away[&cut], keeper, "it is waited for, without end");
     assert!(runs(away["stopper"].pid));
 
     land.doors[&cut].open();
+    let opened_at = Instant::now();
     land.until_ready(&cut, "True").await;
+    told("the node is ready again", opened_at);
     let after = land.until_settled("shop", "all is well", |_| true).await;
+    told("the App is well again", opened_at);
     assert_eq!(after, away, "the new one stays, and what was kept has never stopped");
     assert!(after.values().all(|at| runs(at.pid)));
     assert_eq!(land.assignments().await.len(), 3);
