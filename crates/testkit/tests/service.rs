@@ -52,6 +52,12 @@ async fn what_is_installed_is_valid_and_an_uninstall_leaves_nothing() {
     assert!(refused.contains("has never joined anything"), "{refused}");
     tombolo.shell(&["token", "create", "--site", "north", "-o", join.to_str().unwrap()]).await.ok();
     let more = ["--join-file", join.to_str().unwrap(), "--name", "n1", "--cpu", "3"];
+    // Where no unit can be written, the token is still good afterwards.
+    let nowhere = root.path().join("nowhere").display().to_string();
+    let lost =
+        [&["agent", "install", "--units", &nowhere, "--data", data.to_str().unwrap()], &more[..]];
+    let refused = tombolo.shell(&lost.concat()).await.failed();
+    assert!(refused.contains("nowhere") && refused.contains("run it as root"), "{refused}");
     let install = words("install").into_iter().chain(more.map(str::to_owned)).collect();
     run(install).await.ok();
     let unit = units.join("tombolo-agent.service");

@@ -141,12 +141,10 @@ fn secret(token: &Token, record: &AccessToken) -> Value {
 
 /// Fails if the file exists: a token must not end up in a file that others may read.
 pub(super) fn new_private_file(path: &Path) -> Result<fs::File, Failure> {
-    fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
-        .map_err(|error| Failure::file(path, &error).hint("--out makes a new file"))
+    fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(|error| {
+        Failure::file(path, &error)
+            .hint("a token is written to a new file only: name another, or remove this one")
+    })
 }
 
 /// A token as it is listed: everything but its secret.

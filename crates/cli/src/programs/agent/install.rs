@@ -77,6 +77,11 @@ pub(super) fn install(args: InstallArgs) -> Result<Exit, Failure> {
         return Err(Failure::usage(format!("{} has never joined anything", data.display()))
             .hint("name the file of `tombolo token create --site` with --join-file"));
     }
+    // Before the token is used up.
+    rustix::fs::access(&args.units, rustix::fs::Access::WRITE_OK).map_err(|errno| {
+        Failure::file(&args.units, &errno.into())
+            .hint("run it as root, or see what it would write with --print")
+    })?;
     if let Some(file) = &args.join_file {
         let settings = tombolo_agent::Settings {
             folder: data.clone(),
