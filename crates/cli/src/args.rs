@@ -63,6 +63,10 @@ pub(crate) struct Globals {
     #[arg(long, global = true, env = "TOMBOLO_KUBECONFIG", value_name = "FILE")]
     #[arg(hide_env_values = true)]
     pub(crate) kubeconfig: Option<PathBuf>,
+    /// The kubeconfig of a lighthouse, which is asked for the server when that is not where it was.
+    #[arg(long, global = true, env = "TOMBOLO_LIGHTHOUSE", value_name = "FILE", hide = true)]
+    #[arg(hide_env_values = true)]
+    pub(crate) lighthouse_config: Option<PathBuf>,
     /// The context of the kubeconfig to use instead of its current one.
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) context: Option<String>,

@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures::{Stream, StreamExt as _};
-use http::{Method, Request, header};
+use http::{Method, Request, Uri, header};
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
@@ -34,6 +34,8 @@ const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroup
                          application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
 /// A server that does not take the connection within this is not there.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// And one that does not within this is looked for elsewhere, if there is a lighthouse.
+const KNOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(crate) struct Connection {
     client: Client,
@@ -86,6 +88,10 @@ impl Connection {
         config.connect_timeout = Some(CONNECT_TIMEOUT.min(globals.request_timeout));
         if let Some(namespace) = &globals.namespace {
             config.default_namespace.clone_from(namespace);
+        }
+        if let Some(lighthouse) = &globals.lighthouse_config {
+            let at = std::mem::take(&mut config.cluster_url);
+            config.cluster_url = found(at, globals, lighthouse).await?;
         }
         let server = config.cluster_url.to_string();
         let namespace = config.default_namespace.clone();
@@ -271,6 +277,40 @@ impl Connection {
         };
         self.discovered.get_or_try_init(ask).await.map(Vec::as_slice)
     }
+}
+
+/// Where the server is: where it was, or where a lighthouse says. The authority of the kubeconfig is asked
+/// for there too, so that nobody else can answer.
+async fn found(at: Uri, globals: &Globals, lighthouse: &Path) -> Result<Uri, Failure> {
+    if is_open(&at).await {
+        return Ok(at);
+    }
+    let globals = Globals {
+        kubeconfig: Some(lighthouse.to_owned()),
+        context: None,
+        lighthouse_config: None,
+        ..globals.clone()
+    };
+    let lighthouse = Box::pin(Connection::open(&globals)).await?;
+    let answer = lighthouse.get("/tombolo/controllers").await?;
+    let controllers = answer["controllers"].as_array().into_iter().flatten();
+    for address in controllers.flat_map(|one| one["addresses"].as_array().into_iter().flatten()) {
+        let address = address.as_str().and_then(|address| address.parse::<Uri>().ok());
+        if let Some(address) = address
+            && is_open(&address).await
+        {
+            return Ok(address);
+        }
+    }
+    // The failure to come names where it should be.
+    Ok(at)
+}
+
+async fn is_open(at: &Uri) -> bool {
+    let host = at.host().unwrap_or_default().trim_matches(['[', ']']);
+    let port = at.port_u16().unwrap_or(443);
+    let dialled = tokio::net::TcpStream::connect((host, port));
+    matches!(tokio::time::timeout(KNOCK_TIMEOUT, dialled).await, Ok(Ok(_)))
 }
 
 fn request(

@@ -24,6 +24,7 @@ use tombolo_model::Node;
 use tombolo_testkit::{Tombolo, binary, eventually};
 
 const DENIED: i32 = 5;
+const UNREACHABLE: i32 = 6;
 
 /// A running agent; goes with the test.
 struct Agent {
@@ -281,6 +282,24 @@ async fn an_agent_asks_the_lighthouse_when_its_controller_is_not_where_it_was() 
     let kept: Value = serde_json::from_str(&fs::read_to_string(&identity).unwrap()).unwrap();
     assert_eq!(kept["addresses"], json!([true_address, "https://127.0.0.1:9"]));
     agent.stop().await;
+}
+
+#[tokio::test]
+async fn the_shell_asks_the_lighthouse_when_the_server_is_not_where_it_was() {
+    let tombolo = Tombolo::start().await;
+    let config = fs::read_to_string(tombolo.kubeconfig()).unwrap();
+    let moved = config.replace(tombolo.address(), "127.0.0.1:9");
+    assert_ne!(moved, config);
+    let moved = tombolo.file("moved.kubeconfig", &moved).display().to_string();
+    let lost = tombolo.shell(&["get", "sites", "--kubeconfig", &moved]).await;
+    assert_eq!(lost.code, Some(UNREACHABLE), "{lost:?}");
+    // Every controller is a lighthouse too.
+    let lighthouse = tombolo.kubeconfig().display().to_string();
+    let more = ["--kubeconfig", &moved, "--lighthouse-config", &lighthouse];
+    tombolo.shell(&[&["get", "sites"], &more[..]].concat()).await.ok();
+    let file = tombolo.data().parent().unwrap().join("north.join").display().to_string();
+    let create = ["token", "create", "--site", "north", "-o", &file];
+    tombolo.shell(&[&create, &more[..]].concat()).await.ok();
 }
 
 #[tokio::test]

@@ -35,6 +35,7 @@ pub(crate) fn run(args: LighthouseArgs) -> Result<Exit, Failure> {
 pub(super) async fn register_at(kubeconfig: PathBuf, name: String, addresses: Vec<String>) {
     let globals = Globals {
         kubeconfig: Some(kubeconfig),
+        lighthouse_config: None,
         context: None,
         namespace: None,
         request_timeout: REQUEST_TIMEOUT,

@@ -84,6 +84,7 @@ impl Server {
     pub(super) async fn connect(&self) -> anyhow::Result<crate::connection::Connection> {
         let globals = crate::args::Globals {
             kubeconfig: Some(crate::places::kubeconfig_in(&self.data)),
+            lighthouse_config: None,
             context: None,
             namespace: None,
             request_timeout: START_TIME_MAX,
