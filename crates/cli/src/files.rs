@@ -20,7 +20,7 @@ use tombolo_yaml::{Limits, Lines, Node};
 use crate::failure::Failure;
 
 /// A larger file is no manifest; the server takes much less in one object.
-const FILE_BYTES_MAX: u64 = 16 << 20;
+pub(crate) const FILE_BYTES_MAX: u64 = 16 << 20;
 const FILES_MAX: usize = 2_000;
 const DOCUMENTS_MAX: usize = 20_000;
 /// More than this is not read by anybody.
@@ -125,6 +125,18 @@ pub(crate) fn texts_up_to(
     paths: &[String],
     stdin: impl Read,
 ) -> Result<Vec<Text>, Failure> {
+    each(bytes_max, paths, stdin)?.into_iter().map(|(_, text)| text).collect()
+}
+
+/// A file by name, and its text or why it cannot be read.
+pub(crate) type Named = (String, Result<Text, Failure>);
+
+/// The texts of all files by name, those that cannot be read among them.
+pub(crate) fn each(
+    bytes_max: u64,
+    paths: &[String],
+    stdin: impl Read,
+) -> Result<Vec<Named>, Failure> {
     if paths.is_empty() {
         return Err(Failure::usage("no file: name one, a folder, or - for stdin"));
     }
@@ -133,35 +145,39 @@ pub(crate) fn texts_up_to(
     for path in paths {
         match (path.as_str(), stdin.take()) {
             ("-", Some(stdin)) => {
-                let text = bounded(stdin, Path::new("stdin"), bytes_max)?;
-                texts.push(Text { name: "stdin".to_owned(), text, folder: None });
+                let name = "stdin".to_owned();
+                let text = bounded(stdin, Path::new("stdin"), bytes_max);
+                let text = text.map(|text| Text { name: name.clone(), text, folder: None });
+                texts.push((name, text));
             }
             ("-", None) => return Err(Failure::usage("stdin (`-`) can be read only once")),
             (path, kept) => {
                 stdin = kept;
-                texts.extend(texts_at(Path::new(path), bytes_max)?);
+                for path in files_at(Path::new(path))? {
+                    texts.push((path.display().to_string(), text_at(&path, bytes_max)));
+                }
             }
         }
     }
     Ok(texts)
 }
 
-fn texts_at(path: &Path, bytes_max: u64) -> Result<Vec<Text>, Failure> {
-    let metadata = fs::metadata(path).map_err(|error| Failure::file(path, &error))?;
-    let files = match metadata.is_dir() {
-        true => files_in(path)?,
-        false => vec![path.to_owned()],
-    };
-    let text = |path: PathBuf| {
-        let file = fs::File::open(&path).map_err(|error| Failure::file(&path, &error))?;
-        let folder = path.parent().map(|parent| match parent.as_os_str().is_empty() {
-            true => PathBuf::from("."),
-            false => parent.to_owned(),
-        });
-        let name = path.display().to_string();
-        Ok(Text { name, text: bounded(file, &path, bytes_max)?, folder })
-    };
-    files.into_iter().map(text).collect()
+/// The files of a folder, or the one that is no folder.
+fn files_at(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+    match path.is_dir() {
+        true => files_in(path),
+        false => Ok(vec![path.to_owned()]),
+    }
+}
+
+fn text_at(path: &Path, bytes_max: u64) -> Result<Text, Failure> {
+    let file = fs::File::open(path).map_err(|error| Failure::file(path, &error))?;
+    let folder = path.parent().map(|parent| match parent.as_os_str().is_empty() {
+        true => PathBuf::from("."),
+        false => parent.to_owned(),
+    });
+    let name = path.display().to_string();
+    Ok(Text { name, text: bounded(file, path, bytes_max)?, folder })
 }
 
 fn files_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
@@ -180,6 +196,10 @@ fn files_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
             )));
         }
     }
+    if files.is_empty() {
+        let message = format!("{}: no file in it ends in .yaml, .yml or .json", folder.display());
+        return Err(Failure::usage(message));
+    }
     files.sort();
     Ok(files)
 }
@@ -194,8 +214,17 @@ fn bounded(reader: impl Read, path: &Path, bytes_max: u64) -> Result<String, Fai
         let mebibytes = bytes_max >> 20;
         return Err(Failure::usage(format!("{}: larger than {mebibytes} MiB", path.display())));
     }
-    String::from_utf8(bytes)
-        .map_err(|_| Failure::usage(format!("{}: not UTF-8 text", path.display())))
+    let begins = [[0xff, 0xfe], [0xfe, 0xff]];
+    if begins.iter().any(|mark| bytes.starts_with(mark)) {
+        let message = format!("{}: UTF-16 text, not UTF-8", path.display());
+        return Err(Failure::usage(message).hint("save the file as UTF-8"));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        Failure::usage(format!("{}:{line}: not UTF-8 text", path.display()))
+            .hint("save the file as UTF-8")
+    })
 }
 
 fn all_of(problems: &[String]) -> Failure {
@@ -251,7 +280,10 @@ pub(crate) fn parse(text: &Text, from: Option<Format>) -> Result<Objects, Vec<St
 fn reads(format: Format, documents: &[Node], from: Option<Format>) -> bool {
     match format {
         _ if from.is_some() => true,
-        Format::Codeco | Format::CharityOrchestration => false,
+        // What is no object beside them the server cannot take.
+        Format::Codeco | Format::CharityOrchestration => {
+            documents.iter().any(|document| document.get("kind").is_none())
+        }
         Format::Kubernetes => documents.iter().any(is_workload),
         Format::Native
         | Format::Icos
@@ -473,7 +505,7 @@ items:
         let path = home.join("compose.yaml");
         fs::write(&path, "services: {web: {image: 'nginx:1'}}\n").expect("written");
         // As it is given from within the folder, the name says nothing.
-        let mut text = texts_at(&path, FILE_BYTES_MAX).expect("readable").remove(0);
+        let mut text = text_at(&path, FILE_BYTES_MAX).expect("readable");
         text.name = "compose.yaml".to_owned();
         let objects = parse(&text, None).expect("valid");
         assert_eq!(objects.manifests[0].name, "shop");

@@ -181,6 +181,58 @@ fn bad_files_are_told_before_any_server_is_needed() {
 }
 
 #[test]
+fn a_file_that_is_no_text_is_told_and_the_others_are_looked_at() {
+    let home = home();
+    let utf16: Vec<u8> = "\u{feff}name: x".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let files: [(&str, &[u8]); 3] = [
+        ("wide.yaml", &utf16),
+        ("latin.yaml", b"a: 1\nname: K\xe4se\n"),
+        ("right.yaml", b"services: {web: {image: \"web:1\"}}\n"),
+    ];
+    for (name, bytes) in files {
+        fs::write(home.path().join(name), bytes).expect("written");
+    }
+    fs::create_dir(home.path().join("empty")).expect("a folder");
+    let folder = home.path().display();
+    let output = tombolo(home.path(), &format!("validate -o json {folder} {folder}/gone.yaml"));
+    assert_eq!(output.status.code(), Some(1));
+    let reports: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let told: String = reports
+        .as_array()
+        .expect("a report for each file")
+        .iter()
+        .map(|report| {
+            let message = report["diagnostics"][0]["message"].as_str().unwrap_or("right");
+            format!("{}\n", message.replace(&folder.to_string(), "~"))
+        })
+        .collect();
+    expect![[r#"
+        ~/latin.yaml:2: not UTF-8 text
+        right
+        ~/wide.yaml: UTF-16 text, not UTF-8
+        ~/gone.yaml: No such file or directory (os error 2)
+    "#]]
+    .assert_eq(&told);
+    check(
+        &home,
+        &format!("apply -f {folder}/latin.yaml"),
+        expect![[r#"
+        2
+        error: ~/latin.yaml:2: not UTF-8 text
+        hint: save the file as UTF-8
+    "#]],
+    );
+    check(
+        &home,
+        &format!("validate {folder}/empty"),
+        expect![[r#"
+        2
+        error: ~/empty: no file in it ends in .yaml, .yml or .json
+    "#]],
+    );
+}
+
+#[test]
 fn a_broken_kubeconfig_is_told_with_its_path() {
     let home = home();
     let file = home.path().join("broken");

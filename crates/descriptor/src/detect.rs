@@ -3,6 +3,7 @@
 
 use tombolo_yaml::{Node, Span};
 
+use crate::reader::Reader;
 use crate::{Diagnostic, FORMATS, Format};
 
 /// The format of the documents of one text.
@@ -15,18 +16,55 @@ fn unknown(documents: &[Node]) -> Diagnostic {
     let Some(first) = documents.first() else {
         return Diagnostic::error("empty", Span::default(), "there is nothing in this text");
     };
-    let span = match first.as_map().and_then(|entries| entries.first()) {
-        Some((key, _)) => key.span,
-        None => first.span,
-    };
-    let mut diagnostic =
-        Diagnostic::error("unknown-format", span, "the format of this text is not recognised");
+    let message = "the format of this text is not recognised";
+    let mut diagnostic = Diagnostic::error("unknown-format", beginning(first), message);
     diagnostic.expecting(
         "\"apiVersion\" and \"kind\" (native, codeco, charity-orchestration, edgenet, kubernetes), \
          \"components\" (icos), \"services\" (compose) or \"tosca_definitions_version\" \
          (charity-tosca, ceaml); or name the format",
     );
     diagnostic
+}
+
+/// Takes out the documents that are of another format than the text, and tells each: a reader would
+/// find fault with all that is in them. Our own format and Kubernetes take objects of any kind.
+pub(crate) fn tell_strangers(documents: &mut Vec<Node>, format: Format, reader: &mut Reader<'_>) {
+    let alone = |document: &Node| detect(std::slice::from_ref(document)).ok();
+    let takes_any = matches!(format, Format::Native | Format::Kubernetes);
+    if takes_any || !documents.iter().any(|document| alone(document) == Some(format)) {
+        return;
+    }
+    documents.retain(|document| {
+        let Some(found) = alone(document).filter(|found| !goes_with(*found, format)) else {
+            return true;
+        };
+        let message = format!("this document is {found}, and the text is read as {format}");
+        reader
+            .diagnose(Diagnostic::error("mixed-formats", beginning(document), message))
+            .expecting("documents of one format; give this one a file of its own");
+        false
+    });
+}
+
+/// Whether a document that is of one format by itself may stand in a text of another.
+fn goes_with(document: Format, text: Format) -> bool {
+    match (document, text) {
+        (document, text) if document == text => true,
+        // Workloads, Services, Secrets beside what refers to them.
+        (Format::Kubernetes, _) => true,
+        (Format::Compose, Format::Icos) => true,
+        // Definitions of types.
+        (Format::Ceaml, Format::CharityTosca) => true,
+        (_, _) => false,
+    }
+}
+
+/// Where a document begins, for people.
+fn beginning(document: &Node) -> Span {
+    match document.as_map().and_then(|entries| entries.first()) {
+        Some((key, _)) => key.span,
+        None => document.span,
+    }
 }
 
 pub(crate) fn native(documents: &[Node]) -> bool {

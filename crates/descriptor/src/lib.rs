@@ -128,7 +128,7 @@ pub(crate) const FORMATS: &[FormatRow] = &[
 
 /// Reads a text, in the given format or in the one that it is recognised as.
 pub fn read(source: Source<'_>, format: Option<Format>, files: &dyn Files) -> Reading {
-    let (documents, problems) = tombolo_yaml::documents(source.text, &Limits::default());
+    let (mut documents, problems) = tombolo_yaml::documents(source.text, &Limits::default());
     let mut reader = Reader::new(source.name, files);
     let is_broken = problems.iter().any(|problem| problem.severity == Severity::Error);
     for problem in problems {
@@ -147,6 +147,7 @@ pub fn read(source: Source<'_>, format: Option<Format>, files: &dyn Files) -> Re
             return reader.finish(None, Vec::new());
         }
     };
+    detect::tell_strangers(&mut documents, format, &mut reader);
     let mut reading = read_documents(&documents, format, reader);
     // Where the kind is wrong, the quotes may be what is wrong.
     let right_kind = reading.diagnostics.iter_mut().filter(|found| found.code != "wrong-kind");

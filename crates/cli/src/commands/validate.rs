@@ -3,50 +3,64 @@
 use std::io;
 
 use serde_json::Value;
-use tombolo_descriptor::{Reading, render, render_notes, report};
+use tombolo_descriptor::{Diagnostic, Reading, Source, Span, render, render_notes, report};
 
 use crate::{
     args::ValidateArgs,
     failure::{Exit, Failure},
-    files::{self, Text},
+    files::{self, Named},
     output::{Format, object::json},
     shell::Shell,
 };
 
 pub(super) fn run(shell: &mut Shell, args: &ValidateArgs) -> Result<Exit, Failure> {
-    let texts = files::texts(&args.files, io::stdin())?;
-    let readings: Vec<Reading> =
-        texts.iter().map(|text| tombolo_descriptor::read(text.source(), args.from, text)).collect();
+    let found = files::each(files::FILE_BYTES_MAX, &args.files, io::stdin())?;
+    let read = |(name, text): Named| match text {
+        Ok(text) => {
+            let reading = tombolo_descriptor::read(text.source(), args.from, &text);
+            (name, text.text, reading)
+        }
+        Err(failure) => (name, String::new(), unreadable(&failure)),
+    };
+    let readings: Vec<(String, String, Reading)> = found.into_iter().map(read).collect();
+    let each = readings.iter().map(|(name, text, reading)| (Source { name, text }, reading));
     match args.output {
         Format::Json => {
-            let reports = texts.iter().zip(&readings);
-            let reports = reports.map(|(text, reading)| report(text.source(), reading)).collect();
+            let reports = each.map(|(source, reading)| report(source, reading)).collect();
             shell.out.text(&json(&Value::Array(reports))?)?;
         }
         Format::Table | Format::Wide => {
-            for (text, reading) in texts.iter().zip(&readings) {
-                for_people(shell, args, text, reading)?;
+            for (source, reading) in each {
+                for_people(shell, args, source, reading)?;
             }
         }
         Format::Yaml | Format::Name => {
             return Err(Failure::usage("a report is printed as table or json"));
         }
     }
-    Ok(if readings.iter().any(Reading::has_errors) { Exit::Failed } else { Exit::Ok })
+    let is_wrong = readings.iter().any(|(_, _, reading)| reading.has_errors());
+    Ok(if is_wrong { Exit::Failed } else { Exit::Ok })
+}
+
+/// A file that cannot be read is wrong like any other, and the others are looked at all the same.
+fn unreadable(failure: &Failure) -> Reading {
+    let mut diagnostic = Diagnostic::error("unreadable", Span::default(), &failure.message);
+    diagnostic.expected.clone_from(&failure.hint);
+    Reading { diagnostics: vec![diagnostic], ..Reading::default() }
 }
 
 fn for_people(
     shell: &mut Shell,
     args: &ValidateArgs,
-    text: &Text,
+    source: Source<'_>,
     reading: &Reading,
 ) -> Result<(), Failure> {
     let colour = shell.out.colour();
-    shell.out.text(&render(text.source(), &reading.diagnostics, colour))?;
+    shell.out.text(&render(source, &reading.diagnostics, colour))?;
     if args.notes {
-        shell.out.text(&render_notes(text.source(), &reading.notes, colour))?;
+        shell.out.text(&render_notes(source, &reading.notes, colour))?;
     }
-    let name = &text.name;
+    let name = source.name;
     let format = reading.format.map_or("no format", |format| format.as_str());
     let count = |severity| {
         let of = reading.diagnostics.iter().filter(|found| found.severity == severity);
