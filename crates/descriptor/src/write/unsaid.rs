@@ -26,6 +26,8 @@ const WHOLE: &[&str] = &[
     "weights",
 ];
 
+const WAYS: &[&str] = &[".compose", ".manifests", ".process"];
+
 /// Notes on everything that is still there. Names that were written are left as empty texts.
 pub(super) fn notes(rest: &App, format: &str) -> Vec<Unsaid> {
     let mut notes = Vec::new();
@@ -49,7 +51,12 @@ pub(super) fn notes(rest: &App, format: &str) -> Vec<Unsaid> {
 }
 
 pub(super) fn note(path: &str, format: &str) -> Unsaid {
-    let message = format!("{format} has no way to say this");
+    // A component may have several ways to run, and a format takes one.
+    let is_way = WAYS.iter().any(|way| path.ends_with(way));
+    let message = match is_way && path.contains(".run[") {
+        true => format!("this way to run is left out of {format}"),
+        false => format!("{format} has no way to say this"),
+    };
     Unsaid { path: path.to_owned(), message }
 }
 
