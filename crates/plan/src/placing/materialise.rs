@@ -313,7 +313,7 @@ fn fence(app: &App) -> u64 {
 }
 
 /// The first way to run it that the engine can run.
-fn run_on(component: &Component, engine: Engine) -> Option<&Run> {
+pub(super) fn run_on(component: &Component, engine: Engine) -> Option<&Run> {
     let can = |run: &&Run| run.way().is_some_and(|way| way.engines().contains(&engine));
     component.run.iter().find(can)
 }

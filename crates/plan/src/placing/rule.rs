@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use tombolo_model::app::{Decision, Disconnect, DisconnectAction, OnReturn, Placement};
 use tombolo_model::component::Component;
-use tombolo_model::{App, Assignment};
+use tombolo_model::{App, Assignment, Engine, Node, Site};
 
 use super::current::Ground;
+use super::materialise::run_on;
 
 /// Where no rule says otherwise, an instance on a silent node is replaced after this; one that keeps
 /// state never is.
@@ -85,7 +86,7 @@ fn returned(
             replica: at.replica,
             site: node.spec.site.clone(),
             node: Some(name.to_owned()),
-            engine: Some(ground.sites.get(node.spec.site.as_str())?.spec.engine),
+            engine: Some(engine_on(component, ground.sites.get(node.spec.site.as_str())?, node)?),
             decision: Some(Decision {
                 reason: Some("its node has returned, and the original stays".to_owned()),
                 ..Decision::default()
@@ -93,6 +94,14 @@ fn returned(
             ..Placement::default()
         }),
     }
+}
+
+/// The engine of a node that can run a component: that of its site, or another that its agent serves.
+fn engine_on(component: &Component, site: &Site, node: &Node) -> Option<Engine> {
+    let found = node.status.as_ref().and_then(|status| status.characteristics.as_ref());
+    let others = found.into_iter().flat_map(|found| &found.engines).map(|engine| engine.name);
+    let mut engines = std::iter::once(site.spec.engine).chain(others);
+    engines.find(|engine| run_on(component, *engine).is_some())
 }
 
 /// Whether an instance goes back to its node when that returns after it was replaced.

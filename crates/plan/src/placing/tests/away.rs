@@ -75,7 +75,10 @@ fn waits_for_a_silent_node_as_long_as_the_rule_says() {
 
 /// One instance that is replaced after 10 s, and whose original comes back.
 fn returning(stateful: bool) -> Stage {
-    let mut stage = Stage::new(&["a1:4", "b1:2"]);
+    return_to(Stage::new(&["a1:4", "b1:2"]), stateful)
+}
+
+fn return_to(mut stage: Stage, stateful: bool) -> Stage {
     let mut data = component("data", 1, "1");
     data["disconnect"] = json!({"action": "replace", "after": "10s", "onReturn": "original"});
     data["stateful"] = json!(stateful);
@@ -152,6 +155,27 @@ fn an_original_with_state_comes_back_with_a_higher_fence_and_never_beside_the_ot
         "#]],
     );
     assert!(stage.observed.assignments[0].spec.fence.unwrap() > fence);
+}
+
+#[test]
+fn an_original_comes_back_by_the_engine_that_can_run_it() {
+    let mut stage = Stage::new(&["a1:4", "b1:2"]);
+    stage.observed.sites[0].spec.engine = tombolo_model::Engine::Host;
+    let engines = json!({"engines": [{"name": "host"}, {"name": "docker"}]});
+    let status = stage.observed.nodes[0].status.as_mut().unwrap();
+    status.characteristics = Some(serde_json::from_value(engines).unwrap());
+    let mut stage = return_to(stage, true);
+    stage.set_ready("a1", true);
+    stage.settle();
+    check_places(
+        &stage,
+        expect![[r#"
+            shop: Running 1/1
+              data/0 on a1
+            assigned data/0 on a1
+        "#]],
+    );
+    assert_eq!(stage.observed.assignments[0].spec.engine, tombolo_model::Engine::Docker);
 }
 
 #[test]
