@@ -47,7 +47,7 @@ fn load(sample: &tombolo_host::Load) -> Option<Load> {
         let used = total.saturating_sub(free) as f64 / total as f64;
         (total > 0).then(|| rounded(used))
     });
-    Some(Load { cpu: rounded(sample.cpu_busy?), memory })
+    Some(Load { cpu: rounded(sample.cpu_busy?), memory, cpu_forecast: None })
 }
 
 /// To hundredths: more figures would only look exact.
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn only_a_great_change_is_told() {
-        let load = |cpu, memory| Load { cpu, memory };
+        let load = |cpu, memory| Load { cpu, memory, cpu_forecast: None };
         assert!(is_news(None, &load(0.0, None)));
         assert!(!is_news(Some(&load(0.2, Some(0.5))), &load(0.25, Some(0.45))));
         assert!(is_news(Some(&load(0.2, Some(0.5))), &load(0.31, Some(0.5))));
@@ -92,10 +92,10 @@ mod tests {
             memory_available: Some(250),
             ..tombolo_host::Load::default()
         };
-        assert_eq!(load(&sample), Some(Load { cpu: 0.33, memory: Some(0.75) }));
+        assert_eq!(load(&sample), Some(Load { cpu: 0.33, memory: Some(0.75), ..Load::default() }));
         let first = tombolo_host::Load { cpu_busy: None, ..sample };
         assert_eq!(load(&first), None);
         let odd = tombolo_host::Load { memory_total: Some(0), ..sample };
-        assert_eq!(load(&odd), Some(Load { cpu: 0.33, memory: None }));
+        assert_eq!(load(&odd), Some(Load { cpu: 0.33, ..Load::default() }));
     }
 }

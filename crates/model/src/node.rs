@@ -186,6 +186,10 @@ pub struct Load {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub memory: Option<f64>,
+    /// Share of its processors that is expected to work soon, from 0 to 1, by whoever forecasts it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub cpu_forecast: Option<f64>,
 }
 
 /// Numbers of known weaknesses.

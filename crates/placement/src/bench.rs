@@ -1,7 +1,6 @@
 //! How fast and how good [`select`](crate::select()) is, on problems made up from seeds. Called by
 //! `tombolo bench placement`, which brings the clock. Start reading at [`run`].
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -143,7 +142,7 @@ pub fn small(origin: Origin, seed: u64) -> Problem {
 }
 
 fn stated(made: &Instance) -> Problem {
-    let (continuum, _) = Continuum::of(&made.sites, &made.nodes, &made.links, &BTreeMap::new());
+    let (continuum, _) = Continuum::of(&made.sites, &made.nodes, &made.links);
     let apps = [made.app.clone()];
     compile::compile(&continuum, &apps, &[], &Options::default()).problem
 }

@@ -4,11 +4,10 @@
 
 mod amounts;
 
-use std::collections::BTreeMap;
-
 use tombolo_model::characteristics::EngineVersion;
 use tombolo_model::condition::{self, READY};
 use tombolo_model::needs::Taint;
+use tombolo_model::node::Load;
 use tombolo_model::site::Location;
 use tombolo_model::{Arch, ConditionStatus, Engine, Link, Node, Site};
 
@@ -19,15 +18,6 @@ pub use amounts::Amounts;
 
 /// More would not be one continuum but a mistake in a loop that lists.
 pub const NODES_MAX: usize = 1_000_000;
-
-/// How busy a node was measured to be, and will be; shares of the whole from 0 to 1.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Load {
-    pub cpu: f64,
-    pub memory: Option<f64>,
-    /// What a forecast expects of the processor; counts instead of `cpu` when it is more.
-    pub cpu_forecast: Option<f64>,
-}
 
 /// Sites, nodes and the network between them, ready for questions.
 #[derive(Clone, Debug)]
@@ -67,7 +57,6 @@ pub struct NodeRow<'a> {
     /// Of the node, or else how far its site is trusted.
     pub security: Option<u8>,
     pub compliance: Option<u8>,
-    pub load: Option<Load>,
     /// Why it takes no work although it is not cordoned.
     pub not_ready: Option<&'a str>,
     pub cordoned: bool,
@@ -88,15 +77,16 @@ pub(crate) struct Facts {
     /// Of the node, and of its network.
     pub failures: Option<(u32, u32)>,
     cost_hourly: Option<f64>,
+    /// How busy it is or will be, from 0 to 1: processor or memory, whichever is more.
+    pub busy: Option<f64>,
 }
 
 impl<'a> Continuum<'a> {
-    /// Takes what can be used and says what cannot. `loads` is by name of the node.
+    /// Takes what can be used and says what cannot.
     pub fn of(
         sites: &'a [Site],
         nodes: &'a [Node],
         links: &'a [Link],
-        loads: &BTreeMap<String, Load>,
     ) -> (Continuum<'a>, Vec<Trouble>) {
         let mut troubles = Vec::new();
         let mut site_rows: Vec<SiteRow<'a>> =
@@ -104,7 +94,7 @@ impl<'a> Continuum<'a> {
         site_rows.sort_by_key(|site| site.name);
         drop_twins(&mut site_rows, |site| site.name, "site", &mut troubles);
 
-        let mut node_rows = node_rows(nodes, &site_rows, loads, &mut troubles);
+        let mut node_rows = node_rows(nodes, &site_rows, &mut troubles);
         if nodes.len() > NODES_MAX {
             let says = format!("{} nodes are given, the first {NODES_MAX} are used", nodes.len());
             troubles.push(Trouble::new("continuum", says));
@@ -200,7 +190,6 @@ fn site_row<'a>(site: &'a Site, troubles: &mut Vec<Trouble>) -> Option<SiteRow<'
 fn node_rows<'a>(
     nodes: &'a [Node],
     sites: &[SiteRow<'a>],
-    loads: &BTreeMap<String, Load>,
     troubles: &mut Vec<Trouble>,
 ) -> Vec<NodeRow<'a>> {
     let mut found = Vec::new();
@@ -208,7 +197,7 @@ fn node_rows<'a>(
     let mut keys: Vec<(u128, u32)> = Vec::with_capacity(rows.capacity());
     let mut last_site = 0;
     for node in nodes.iter().take(NODES_MAX) {
-        let row = node_row(node, sites, &mut last_site, loads, &mut found);
+        let row = node_row(node, sites, &mut last_site, &mut found);
         let Some(row) = row else { continue };
         keys.push((prefix(row.name), u32::try_from(rows.len()).unwrap_or(u32::MAX)));
         rows.push(Some(row));
@@ -237,7 +226,6 @@ fn node_row<'a>(
     node: &'a Node,
     sites: &[SiteRow<'a>],
     last_site: &mut usize,
-    loads: &BTreeMap<String, Load>,
     troubles: &mut Vec<Trouble>,
 ) -> Option<NodeRow<'a>> {
     let Some(name) = node.metadata.name.as_deref() else {
@@ -273,7 +261,6 @@ fn node_row<'a>(
             .trust
             .map(|trust| trust.score())),
         compliance: status.and_then(|status| status.compliance_score),
-        load: loads.get(name).copied(),
         not_ready: not_ready(conditions).or(of_site.not_ready),
         cordoned: node.spec.unschedulable || of_site.object.spec.unschedulable,
         tainted: !node.spec.taints.is_empty() || !of_site.object.spec.taints.is_empty(),
@@ -292,7 +279,12 @@ fn facts(node: &Node) -> Facts {
         carbon: energy.and_then(|energy| energy.carbon_intensity),
         failures: failures.map(|failures| (failures.node, failures.network)),
         cost_hourly: node.spec.cost_hourly,
+        busy: status.and_then(|status| status.load.as_ref()).map(busy),
     }
+}
+
+fn busy(load: &Load) -> f64 {
+    load.cpu.max(load.cpu_forecast.unwrap_or(0.0)).max(load.memory.unwrap_or(0.0))
 }
 
 /// One agent serves processes and containers of one machine. A cluster has agents of its own.

@@ -32,7 +32,7 @@ pub mod what_if;
 mod words;
 
 pub use compile::{Compiled, Options, Scope, compile};
-pub use continuum::{Continuum, Load};
+pub use continuum::Continuum;
 pub use plan::{Plan, plan};
 pub use problem::Problem;
 pub use running::{Hold, Running, Strike, Verdict};

@@ -3,7 +3,7 @@
 //! ```text
 //! site athens docker layer=near-edge country=GR lat=37.9 lon=23.7 carbon=300
 //! node n1 athens cpu=4 memory=8Gi arch=arm64 security=50 tier=gold watts=40 cost=1 mhz=3000
-//!      failures=2 device=camera taint=key:NoExecute cordoned silent
+//!      load=0.5 failures=2 device=camera taint=key:NoExecute cordoned silent
 //! link athens berlin 10ms 100Mbps jitter=1ms failures=3 oneway
 //! run shop/web web 0 n1
 //! ```
@@ -86,6 +86,8 @@ fn node(words: &[&str]) -> Node {
             }
             "security" => status["securityScore"] = json!(value.parse::<u8>().unwrap()),
             "compliance" => status["complianceScore"] = json!(value.parse::<u8>().unwrap()),
+            "load" => status["load"] = json!({"cpu": number(value)}),
+            "forecast" => status["load"] = json!({"cpu": 0, "cpuForecast": number(value)}),
             "watts" => status["energy"]["busyWatts"] = number(value),
             "failures" => {
                 status["failures"] = json!({"node": value.parse::<u32>().unwrap(), "network": 0})
@@ -169,8 +171,7 @@ impl World {
     }
 
     pub(crate) fn plan(&self, options: &Options) -> Plan {
-        let (continuum, troubles) =
-            Continuum::of(&self.sites, &self.nodes, &self.links, &self.loads);
+        let (continuum, troubles) = Continuum::of(&self.sites, &self.nodes, &self.links);
         let limits = Limits { work: 400_000, ..Limits::default() };
         let mut plan = plan::plan(&continuum, &self.apps, &self.running, options, &limits).unwrap();
         plan.troubles.extend(troubles);

@@ -10,7 +10,7 @@ use tombolo_model::needs::{Taint, TaintEffect};
 use tombolo_model::{App, Condition, Link, LinkStatus, Node, NodeStatus, Site, keys};
 
 use crate::compile::{Options, Scope};
-use crate::continuum::{Continuum, Load};
+use crate::continuum::Continuum;
 use crate::plan::{self, Outcome, Plan, Step};
 use crate::running::{Hold, Running};
 use crate::select::Limits;
@@ -24,8 +24,6 @@ pub struct World {
     pub links: Vec<Link>,
     pub apps: Vec<App>,
     pub running: Vec<Running>,
-    /// By name of the node.
-    pub loads: BTreeMap<String, Load>,
 }
 
 /// One thing that is different.
@@ -75,8 +73,7 @@ pub fn what_if(
     for change in changes {
         changed.apply(change, &mut options)?;
     }
-    let (continuum, troubles) =
-        Continuum::of(&changed.sites, &changed.nodes, &changed.links, &changed.loads);
+    let (continuum, troubles) = Continuum::of(&changed.sites, &changed.nodes, &changed.links);
     let plan = plan::plan(&continuum, &changed.apps, &changed.running, &options, limits);
     let mut plan = plan.map_err(|invalid| Trouble::new("problem", invalid.to_string()))?;
     plan.troubles.extend(troubles);

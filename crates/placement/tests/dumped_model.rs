@@ -116,7 +116,7 @@ fn who_tries_everything_in_the_dump_finds_our_answer() {
             }
         }
         made.app.spec.homogeneous = seed % 4 == 0;
-        let (continuum, _) = Continuum::of(&made.sites, &made.nodes, &made.links, &BTreeMap::new());
+        let (continuum, _) = Continuum::of(&made.sites, &made.nodes, &made.links);
         let apps = [made.app];
         let compiled = compile(&continuum, &apps, &[], &Options::default());
         if compiled.problem.items.len() > 5 {

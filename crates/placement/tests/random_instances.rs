@@ -27,8 +27,7 @@ fn limits() -> Limits<'static> {
 }
 
 fn planned(made: &Instance, running: &[Running], scope: Scope) -> Plan {
-    let loads = BTreeMap::new();
-    let (continuum, troubles) = Continuum::of(&made.sites, &made.nodes, &made.links, &loads);
+    let (continuum, troubles) = Continuum::of(&made.sites, &made.nodes, &made.links);
     assert_eq!(troubles, []);
     let apps = [made.app.clone()];
     let options = Options { scope, ..Options::default() };
@@ -325,8 +324,7 @@ fn the_order_of_the_input_does_not_matter() {
 fn the_dumped_model_gives_our_objective_for_our_answer() {
     for seed in 0..60 {
         let made = instance(&shape(seed));
-        let loads = BTreeMap::new();
-        let (continuum, _) = Continuum::of(&made.sites, &made.nodes, &made.links, &loads);
+        let (continuum, _) = Continuum::of(&made.sites, &made.nodes, &made.links);
         let apps = [made.app.clone()];
         let compiled = compile(&continuum, &apps, &[], &Options::default());
         let found = select(&compiled.problem, &limits()).unwrap();

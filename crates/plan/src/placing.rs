@@ -23,7 +23,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tombolo_model::condition::Condition;
 use tombolo_model::{App, AppStatus, Assignment, AssignmentSpec, Link, Node, Site};
 use tombolo_placement::select::Limits;
-use tombolo_placement::{Continuum, Load, Options};
+use tombolo_placement::{Continuum, Options};
 
 use crate::Monotonic;
 
@@ -153,9 +153,7 @@ pub fn plan(
 ) -> Plan {
     let memory = memory.after(observed, now);
     let world = current::World::of(observed, &memory, now);
-    let loads = loads(&observed.nodes);
-    let (continuum, troubles) =
-        Continuum::of(&observed.sites, &observed.nodes, &observed.links, &loads);
+    let (continuum, troubles) = Continuum::of(&observed.sites, &observed.nodes, &observed.links);
     let running = world.running();
     let options = Options {
         strikes: strikes::strikes(&memory.troubles),
@@ -188,16 +186,6 @@ pub fn plan(
     let releases = release::releases(&world);
     let doubts = doubt::doubts(&world, &memory.doubted, time_of_day);
     Plan { steps, releases, doubts, memory, wake_at, notes }
-}
-
-/// How busy each node is, as its agent has measured it.
-pub fn loads(nodes: &[Node]) -> BTreeMap<String, Load> {
-    let load = |node: &Node| {
-        let load = node.status.as_ref()?.load.as_ref()?;
-        let load = Load { cpu: load.cpu, memory: load.memory, cpu_forecast: None };
-        Some((node.metadata.name.clone()?, load))
-    };
-    nodes.iter().filter_map(load).collect()
 }
 
 fn actions(

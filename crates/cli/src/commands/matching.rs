@@ -1,6 +1,6 @@
 //! `tombolo match`: placement over files, without a server.
 
-use std::{collections::BTreeMap, fs};
+use std::fs;
 
 use tombolo_placement::{Continuum, Options, Scope, compile, plan};
 
@@ -18,9 +18,7 @@ use crate::{
 pub(super) fn run(shell: &mut Shell, args: &MatchArgs) -> Result<Exit, Failure> {
     let topology = world::topology(&args.topology)?;
     let apps = world::apps(&args.app, args.from)?;
-    let loads = BTreeMap::new();
-    let (continuum, troubles) =
-        Continuum::of(&topology.sites, &topology.nodes, &topology.links, &loads);
+    let (continuum, troubles) = Continuum::of(&topology.sites, &topology.nodes, &topology.links);
     for trouble in topology.troubles.iter().chain(&troubles) {
         output::note(&format!("note: {}", harmless(&trouble.to_string())));
     }

@@ -43,9 +43,7 @@ pub(super) async fn run(shell: &mut Shell, args: &PlanArgs) -> Result<Exit, Fail
     let scope = if args.files.is_empty() { Scope::All } else { Scope::Pending };
     let options = Options { scope, ..Options::default() };
     let observed = &server.observed;
-    let loads = tombolo_plan::placing::loads(&observed.nodes);
-    let (continuum, troubles) =
-        Continuum::of(&observed.sites, &observed.nodes, &observed.links, &loads);
+    let (continuum, troubles) = Continuum::of(&observed.sites, &observed.nodes, &observed.links);
     for trouble in &troubles {
         output::note(&format!("note: {}", harmless(&trouble.to_string())));
     }

@@ -27,14 +27,12 @@ pub(super) async fn run(shell: &mut Shell, args: &WhatIfArgs) -> Result<Exit, Fa
     let server = Server::look(&connection).await?;
     let running = tombolo_plan::placing::running(&server.observed);
     let observed = server.observed;
-    let loads = tombolo_plan::placing::loads(&observed.nodes);
     let world = World {
         sites: observed.sites,
         nodes: observed.nodes,
         links: observed.links,
         apps: observed.apps,
         running,
-        loads,
     };
     let options = Options::default();
     let found = world::within(&args.search, |limits| what_if(&world, &changes, &options, limits))

@@ -126,8 +126,7 @@ async fn now(
         None => app.spec.components.iter().map(|own| own.name.as_str()).collect(),
     };
     let observed = &server.observed;
-    let loads = tombolo_plan::placing::loads(&observed.nodes);
-    let (continuum, _) = Continuum::of(&observed.sites, &observed.nodes, &observed.links, &loads);
+    let (continuum, _) = Continuum::of(&observed.sites, &observed.nodes, &observed.links);
     let running = tombolo_plan::placing::running(observed);
     let options = Options::default();
     let mut all: Vec<Value> = Vec::new();

@@ -1,8 +1,6 @@
 //! `POST /matchmake`: where the components of a descriptor would run, in the words of the ICOS
 //! matchmaker. Nothing is written: the answer is a proposal.
 
-use std::collections::BTreeMap;
-
 use axum::body::Bytes;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
@@ -80,8 +78,7 @@ fn answer(mut observed: Observed, apps: Vec<App>, told: &[Value]) -> Result<Valu
         }
         asked.push((index, app));
     }
-    let loads = BTreeMap::new();
-    let (continuum, _) = Continuum::of(&observed.sites, &observed.nodes, &observed.links, &loads);
+    let (continuum, _) = Continuum::of(&observed.sites, &observed.nodes, &observed.links);
     let running = running(&observed);
     let (options, limits) = (Options::default(), Limits::default());
     let plan = tombolo_placement::plan(&continuum, &observed.apps, &running, &options, &limits);
@@ -142,5 +139,44 @@ fn targets(component: &str, placements: &[Placement]) -> Value {
     match own.len() {
         1 => own.remove(0),
         _ => Value::Array(own),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object<T: DeserializeOwned>(kind: &str, name: &str, rest: Value) -> T {
+        let mut value = rest;
+        value["apiVersion"] = json!(tombolo_model::keys::API_VERSION);
+        value["kind"] = json!(kind);
+        value["metadata"] = json!({"name": name});
+        serde_json::from_value(value).unwrap()
+    }
+
+    /// The name of the node that is proposed when these are how busy two equal ones are.
+    fn proposed(first: f64, second: f64) -> String {
+        let node = |name: &str, cpu: f64| {
+            let has = json!({"cpu": "4", "memory": "8Gi"});
+            let status = json!({"capacity": has, "allocatable": has, "load": {"cpu": cpu}});
+            object("Node", name, json!({"spec": {"site": "s"}, "status": status}))
+        };
+        let observed = Observed {
+            sites: vec![object("Site", "s", json!({"spec": {"engine": "docker"}}))],
+            nodes: vec![node("n1", first), node("n2", second)],
+            links: Vec::new(),
+            apps: Vec::new(),
+            assignments: Vec::new(),
+        };
+        let parts = json!([{"name": "web", "run": [{"container": {"image": "web:1"}}]}]);
+        let app = object("App", "shop", json!({"spec": {"components": parts}}));
+        let answer = answer(observed, vec![app], &[]).unwrap();
+        answer["components"][0]["targets"]["node_name"].as_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_busy_node_is_avoided_as_the_loop_avoids_it() {
+        assert_eq!(proposed(0.9, 0.1), "n2");
+        assert_eq!(proposed(0.1, 0.9), "n1");
     }
 }

@@ -187,7 +187,7 @@ fn says_everything_that_fails_for_a_pair() {
         {"name": "db"},
     ]);
     let world = world(text).with([web(parts)]);
-    let (continuum, _) = Continuum::of(&world.sites, &world.nodes, &world.links, &world.loads);
+    let (continuum, _) = Continuum::of(&world.sites, &world.nodes, &world.links);
     let ask = |node: &str| {
         pair(&continuum, &world.apps, &world.running, &Options::default(), ("shop/web", "a", node))
             .unwrap()

@@ -17,7 +17,7 @@ fn check(node: &str, component: Value, expect: Expect) {
     let mut component = component;
     component["name"] = json!("web");
     let app = web(json!([component]));
-    let (continuum, troubles) = Continuum::of(&world.sites, &world.nodes, &[], &world.loads);
+    let (continuum, troubles) = Continuum::of(&world.sites, &world.nodes, &[]);
     assert_eq!(troubles, []);
     let component = &app.spec.components[0];
     let ask = Ask::new(component, slots(component)[0]);
@@ -219,7 +219,7 @@ fn the_sieve_admits_whom_no_need_rejects() {
         node d t cpu=4 tier=gold taint=old:NoExecute compliance=90
     ";
     let world = world(text);
-    let (continuum, _) = Continuum::of(&world.sites, &world.nodes, &[], &world.loads);
+    let (continuum, _) = Continuum::of(&world.sites, &world.nodes, &[]);
     let free: Vec<Amounts<'_>> = continuum.nodes.iter().map(|row| row.total.clone()).collect();
     let mut sieve = Sieve::default();
     let app = web(json!([

@@ -4,7 +4,7 @@
 use tombolo_model::characteristics::{Characteristics, Device, DeviceStatus, Gpu, Processor};
 use tombolo_model::link::{End, EndKind, Quality};
 use tombolo_model::needs::Resources;
-use tombolo_model::node::{Energy, Failures};
+use tombolo_model::node::{Energy, Failures, Load};
 use tombolo_model::site::{Layer, Location};
 use tombolo_model::{
     Arch, BitRate, Bytes, Cpu, Duration, Engine, Link, LinkSpec, Node, NodeSpec, NodeStatus, Site,
@@ -192,6 +192,7 @@ fn node(index: usize, site: usize, land: &Land, dice: &mut Dice) -> Node {
     };
     let mut node = Node::new(&format!("{name}-n{index}"), spec);
     let busy = dice.below(60) as u64;
+    let share = f64::from(u32::try_from(busy).unwrap_or(0)) / 100.0;
     let whole_machine = Resources {
         cpu: Some(Cpu::from_millis(cores * 1000)),
         memory: Some(Bytes::new(memory << 30)),
@@ -234,6 +235,7 @@ fn node(index: usize, site: usize, land: &Land, dice: &mut Dice) -> Node {
             source: Some("estimated".to_owned()),
             ..Energy::default()
         }),
+        load: Some(Load { cpu: share, memory: Some(share), cpu_forecast: None }),
         failures: Some(Failures { node: small(dice.below(4)), network: small(dice.below(5)) }),
         ..NodeStatus::default()
     });

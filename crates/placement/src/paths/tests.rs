@@ -13,8 +13,7 @@ fn check(links: &str, from: &str, expect: Expect) {
         "site a docker\nsite b docker\nsite c docker\nsite d docker\nnode x a\nnode y a\nnode z b\n{links}"
     );
     let world = world(&text);
-    let (continuum, troubles) =
-        Continuum::of(&world.sites, &world.nodes, &world.links, &world.loads);
+    let (continuum, troubles) = Continuum::of(&world.sites, &world.nodes, &world.links);
     let mut out: String = troubles.iter().map(|trouble| format!("trouble: {trouble}\n")).collect();
     let network = &continuum.network;
     let start = network.zones.iter().position(|zone| zone.name == from).unwrap();

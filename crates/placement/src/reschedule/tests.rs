@@ -58,13 +58,10 @@ fn a_penalty_decays_and_ends() {
 
 #[test]
 fn the_load_that_an_instance_makes_itself_does_not_drive_it_away() {
-    let text =
-        "site s docker\nnode a s cpu=4 memory=8Gi\nnode b s cpu=4 memory=8Gi\nrun shop/web x 0 a";
+    let text = "site s docker\nnode a s cpu=4 memory=8Gi load=1\nnode b s cpu=4 memory=8Gi load=0\nrun shop/web x 0 a";
     let spec =
         json!({"weights": {"performance": 1}, "components": [{"name": "x", "needs": {"cpu": 4}}]});
-    let mut world = world(text).with([app("web", spec)]);
-    let load = |cpu: f64| crate::Load { cpu, ..crate::Load::default() };
-    world.loads = [("a".to_owned(), load(1.0)), ("b".to_owned(), load(0.0))].into();
+    let world = world(text).with([app("web", spec)]);
     assert_eq!(shown(&world.plan_all()), "x/0: stay on a\n");
 }
 

@@ -118,8 +118,7 @@ fn performance(node: &NodeRow<'_>, free: &Amounts<'_>, own: f64) -> Option<f64> 
         50.0 * least + 50.0 * left / (left + CORES_HALF)
     });
     let speed = node.facts.mhz.map(|mhz| 100.0 * mhz / (mhz + MHZ_HALF));
-    let idle = node.load.map(|load| {
-        let busy = load.cpu.max(load.cpu_forecast.unwrap_or(0.0)).max(load.memory.unwrap_or(0.0));
+    let idle = node.facts.busy.map(|busy| {
         let others = busy - own / node.cores().unwrap_or(1.0).max(0.001);
         100.0 * (1.0 - others.clamp(0.0, 1.0))
     });

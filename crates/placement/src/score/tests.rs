@@ -108,6 +108,15 @@ fn profiles_follow_the_formulas_of_codeco() {
 }
 
 #[test]
+fn who_is_busy_or_will_be_is_avoided() {
+    for busy in ["load=0.9", "forecast=0.9"] {
+        let text = format!("site s docker\nnode x s cpu=4 {busy}\nnode y s cpu=4 load=0.1");
+        let spec = json!({"weights": {"performance": 1}, "components": [{"name": "a"}]});
+        assert_eq!(chosen(&text, spec), "y", "{busy}");
+    }
+}
+
+#[test]
 fn carbon_and_an_energy_limit_count_as_energy() {
     let text = "
         site clean docker carbon=30
@@ -175,8 +184,7 @@ fn the_value_of_all_nodes_is_that_of_each() {
         let recommended = json!([{"node": made.nodes[3].metadata.name, "value": 0.9, "cost": 2.0}]);
         made.app.spec.components[0].recommendations = serde_json::from_value(recommended).unwrap();
         made.app.spec.energy_limit = (seed % 3 == 0).then_some(10.0);
-        let loads = std::collections::BTreeMap::new();
-        let (continuum, _) = Continuum::of(&made.sites, &made.nodes, &made.links, &loads);
+        let (continuum, _) = Continuum::of(&made.sites, &made.nodes, &made.links);
         let apps = [made.app];
         let compiled = compile(&continuum, &apps, &[], &Options::default());
         for kind in &compiled.kinds {

@@ -2,7 +2,6 @@
 //! documents to a plan with its reasons. One core; no server, no disk. Times are those on the
 //! processor, so that whatever else runs does not count.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -92,9 +91,8 @@ struct Way {
 }
 
 fn way(made: &Instance, apps: &[App]) -> anyhow::Result<Way> {
-    let loads = BTreeMap::new();
     let (started, before) = (moment::monotonic(), on_processor());
-    let (continuum, _) = Continuum::of(&made.sites, &made.nodes, &made.links, &loads);
+    let (continuum, _) = Continuum::of(&made.sites, &made.nodes, &made.links);
     let read = on_processor().saturating_sub(before);
     let options = Options { scope: Scope::All, ..Options::default() };
     let planned = plan(&continuum, apps, &[], &options, &Limits::default())?;
@@ -133,8 +131,7 @@ fn why_ms() -> anyhow::Result<(f64, f64)> {
         let node = &made.nodes[question * 97 % made.nodes.len()].metadata.name;
         let node = node.as_deref().context("made-up nodes have names")?;
         let before = on_processor();
-        let loads = BTreeMap::new();
-        let (continuum, _) = Continuum::of(&made.sites, &made.nodes, &made.links, &loads);
+        let (continuum, _) = Continuum::of(&made.sites, &made.nodes, &made.links);
         let answer = pair(&continuum, &apps, &[], &options, (&app, component, node));
         answer.map_err(|trouble| anyhow::anyhow!("{trouble}"))?;
         times.push(on_processor().saturating_sub(before));

@@ -49,7 +49,7 @@ fn the_few_sites_with_a_device_are_kept_among_a_thousand_better_ones() {
 fn what_runs_at_a_poor_site_may_stay_there() {
     let text = format!("{CAMERAS}\nrun shop/web a 0 cam2\nrun shop/web b 0 n0000");
     let world = wide(&text).with([talking(json!({}))]);
-    let (continuum, _) = Continuum::of(&world.sites, &world.nodes, &world.links, &world.loads);
+    let (continuum, _) = Continuum::of(&world.sites, &world.nodes, &world.links);
     let options = Options { scope: crate::Scope::All, ..Options::default() };
     let compiled = compile(&continuum, &world.apps, &world.running, &options);
     assert!(compiled.problem.zones.len() <= ZONES_MAX + 1, "{}", compiled.problem.zones.len());
@@ -68,7 +68,7 @@ fn nodes_and_candidates_are_in_the_order_of_ids() {
         node z a cpu=1\nnode y a-b cpu=1\nnode x b cpu=1\nnode w a cpu=1
     ";
     let world = world(text).with([web(json!([{"name": "a"}]))]);
-    let (continuum, _) = Continuum::of(&world.sites, &world.nodes, &world.links, &world.loads);
+    let (continuum, _) = Continuum::of(&world.sites, &world.nodes, &world.links);
     let compiled = compile(&continuum, &world.apps, &[], &Options::default());
     let ids: Vec<&str> = compiled.problem.nodes.iter().map(|node| node.id.as_str()).collect();
     assert_eq!(ids, ["a-b/y", "a/w", "a/z", "b/x"]);
