@@ -21,7 +21,8 @@ pub use phase::{Fact, Facts, Phase, ROLLED_BACK};
 /// An instance without a health check counts as well once it has run this long: most programs that
 /// cannot run say so at once.
 pub const SETTLED_AFTER: Duration = Duration::from_secs(2);
-/// The first restart comes at once, the second after this, each next one after twice as long.
+/// The first restart comes at once, the second after this, each next one after twice as long. After a
+/// start that failed none comes sooner than this.
 pub const BACKOFF_MIN: Duration = Duration::from_secs(1);
 pub const BACKOFF_MAX: Duration = Duration::from_secs(300);
 /// While something of the machine is in the way. A try costs next to nothing, and once the way is
@@ -301,9 +302,14 @@ impl Past {
                 let problem = self.condemned.unwrap_or_else(|| problem.clone());
                 let failures = self.failures.saturating_add(1);
                 let hindered = matches!(seen, Seen::Failed { retry: Retry::Soon, .. });
-                let pause = match hindered {
-                    true => backoff(failures).min(HINDERED_PAUSE),
-                    false => backoff(failures),
+                let pause = match seen {
+                    Seen::Failed { retry: Retry::Soon, .. } => backoff(failures).min(HINDERED_PAUSE),
+                    // At once it would fail again, and in the meantime nobody would read why.
+                    Seen::Failed { .. } => backoff(failures).max(BACKOFF_MIN),
+                    Seen::Exited { .. }
+                    | Seen::Starting { .. }
+                    | Seen::Running(_)
+                    | Seen::Stopping => backoff(failures),
                 };
                 Past {
                     failures,

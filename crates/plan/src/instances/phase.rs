@@ -190,8 +190,12 @@ impl Phase {
             }
             Phase::BackingOff { problem, failures, wait } => {
                 let seconds = wait.as_secs().max(1);
+                let often = match failures {
+                    1 => "once".to_owned(),
+                    more => format!("{more} times in a row"),
+                };
                 let message = format!(
-                    "{}; it failed {failures} times in a row and waits {seconds} s before the next start",
+                    "{}; it failed {often} and waits {seconds} s before the next start",
                     problem.message
                 );
                 let crashes = *failures >= FAILURES_MAX;

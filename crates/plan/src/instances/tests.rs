@@ -176,6 +176,27 @@ fn starts_again_at_once_first_and_then_after_longer_and_longer_pauses() {
 }
 
 #[test]
+fn a_start_that_failed_is_told_before_it_is_tried_again() {
+    let mut world = World::wanting("web", 1);
+    world.step();
+    for at in [1, 2] {
+        world.sees("web", 1, Seen::Failed { at, retry: Retry::Later, problem: problem("PortTaken") });
+        world.check(match at {
+            1 => expect![[r#"
+                web is AP-D PortTaken: it ended (PortTaken); it failed once and waits 1 s before the next start
+                wakes after 1s
+            "#]],
+            _ => expect![[r#"
+                web is AP-D PortTaken: it ended (PortTaken); it failed 2 times in a row and waits 1 s before the next start
+                wakes after 1s
+            "#]],
+        });
+        world.seconds += 1;
+        world.step();
+    }
+}
+
+#[test]
 fn forgives_failures_after_ten_good_minutes() {
     let mut world = World::wanting("web", 1);
     world.step();
