@@ -17,7 +17,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tombolo_driver::{Driver, Error, InstanceId, Spec};
+use tombolo_driver::{Driver, Error, InstanceId, Spec, State};
 use tombolo_model::keys::FINALIZER_ASSIGNMENT;
 use tombolo_model::{Assignment, Engine};
 use tombolo_plan::Monotonic;
@@ -42,6 +42,9 @@ const ACTIONS_AT_ONCE_MAX: usize = 32;
 const ACTION_TIMEOUT: Duration = Duration::from_secs(120);
 /// After a stop or a removal that failed; starts have a pause of their own in the plan.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
+/// After an engine did not answer: it may have been one question only that got lost, and then there
+/// is no event to wait for.
+const SILENT_AGAIN: Duration = Duration::from_secs(1);
 
 pub type Drivers = BTreeMap<Engine, Arc<dyn Driver>>;
 
@@ -179,6 +182,9 @@ impl Converge {
         self.remember_good(&jobs);
         self.check_on(&look);
         let mut report = Report { strays: plan.strays, wake_at: plan.wake_at, ..Report::default() };
+        if self.misses(&look) {
+            report.wake(now.clock + SILENT_AGAIN);
+        }
         self.write_claims(now, &mut report);
         self.write_statuses(&look, &observed, &jobs, &plan.phases, now, &mut report);
         for action in plan.actions {
@@ -192,6 +198,13 @@ impl Converge {
             self.begin(action, spec, &look, &nearby, &mut report);
         }
         report
+    }
+
+    /// Whether an engine is silent on which something is to run here.
+    fn misses(&self, look: &Look) -> bool {
+        let mut ours =
+            self.held.assignments.values().filter(|found| desired::is_ours(found, &self.place));
+        ours.any(|assignment| look.silent.contains_key(&assignment.spec.engine))
     }
 
     /// Starts an action, if it is one that can be done.
@@ -313,12 +326,15 @@ impl Converge {
             }
             let target = Id { assignment: uid.clone(), revision: job.wanted.revision };
             let attempt = self.attempts.get(&target).and_then(|attempt| attempt.error.as_ref());
-            let sight = Sight {
-                phase,
-                instance: look::serving(look, &target, phase),
-                failure: attempt.or(silent).or(job.spec.as_ref().err()),
-                address: &now.address,
-            };
+            let instance = look::serving(look, &target, phase);
+            // A start that takes long fails after whoever asked for it has gone on.
+            let late = instance.and_then(|instance| match &instance.state {
+                State::Failed(error) => Some(error),
+                State::Starting { .. } | State::Running(_) => None,
+                State::Stopping(_) | State::Exited(_) => None,
+            });
+            let failure = attempt.or(silent).or(job.spec.as_ref().err()).or(late);
+            let sight = Sight { phase, instance, failure, address: &now.address };
             report.writes.extend(self.write(assignment, &sight, now));
         }
     }

@@ -78,6 +78,13 @@ impl Fake {
         self.held().failures.entry(assignment.to_owned()).or_default().push(error);
     }
 
+    /// A start that was on its way comes to nothing, after whoever asked for it was told to wait.
+    pub fn fails_late(&self, id: &InstanceId, error: Error) {
+        if let Some(kept) = self.held().instances.get_mut(id) {
+            kept.instance.state = State::Failed(error);
+        }
+    }
+
     /// The instance ends by itself. A stubborn one that was asked to end does so now.
     pub fn exits(&self, id: &InstanceId, code: i32) {
         self.ends(id, Some(code), None, if code == 0 { "Completed" } else { "Error" });

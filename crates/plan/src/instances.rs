@@ -303,7 +303,9 @@ impl Past {
                 let failures = self.failures.saturating_add(1);
                 let hindered = matches!(seen, Seen::Failed { retry: Retry::Soon, .. });
                 let pause = match seen {
-                    Seen::Failed { retry: Retry::Soon, .. } => backoff(failures).min(HINDERED_PAUSE),
+                    Seen::Failed { retry: Retry::Soon, .. } => {
+                        backoff(failures).min(HINDERED_PAUSE)
+                    }
                     // At once it would fail again, and in the meantime nobody would read why.
                     Seen::Failed { .. } => backoff(failures).max(BACKOFF_MIN),
                     Seen::Exited { .. }

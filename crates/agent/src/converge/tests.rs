@@ -57,17 +57,25 @@ impl World {
         self.converge.held.note(News::Applied(Box::new(next)));
     }
 
+    fn now(&self) -> Now {
+        Now {
+            clock: Monotonic::from_start(Duration::from_secs(self.seconds)),
+            time: Timestamp::from_second(i64::try_from(self.seconds).unwrap()).unwrap(),
+            cut_off_since: None,
+            unheard: false,
+            address: "192.0.2.1".to_owned(),
+        }
+    }
+
+    async fn look(&mut self) -> Report {
+        let now = self.now();
+        self.converge.activate(&now).await
+    }
+
     /// Activates until nothing more happens; the server takes every write.
     async fn settle(&mut self) {
         for _ in 0..20 {
-            let now = Now {
-                clock: Monotonic::from_start(Duration::from_secs(self.seconds)),
-                time: Timestamp::from_second(i64::try_from(self.seconds).unwrap()).unwrap(),
-                cut_off_since: None,
-                unheard: false,
-                address: "192.0.2.1".to_owned(),
-            };
-            let report = self.converge.activate(&now).await;
+            let report = self.look().await;
             let idle = report.begun.is_empty() && report.writes.is_empty();
             for write in report.writes {
                 let What::Status { status, .. } = write.what else { continue };
@@ -126,6 +134,26 @@ impl World {
         text.push_str(&format!("restarts {} at {:?}\n", status.restarts, status.addresses));
         expect.assert_eq(&text);
     }
+}
+
+/// As with an image whose registry does not answer: the start was told to be on its way long ago.
+#[tokio::test]
+async fn a_start_that_fails_late_says_the_same_as_one_that_fails_at_once() {
+    let mut world = World::with("web", json!({}));
+    let error = Error::NoSuchImage { image: "web:1".to_owned() };
+    for seconds in [0, 1, 1, 1, 1] {
+        world.after(seconds).await;
+        world.engine.fails_late(&world.id("web"), error.clone());
+    }
+    world.after(0).await;
+    world.check("web", expect![[r#"
+        start web@1, start web@1, start web@1
+        Applied=True NoSuchImage: image web:1 does not exist, neither here nor in its registry; it failed 3 times in a row and waits 2 s before the next start
+        Progressing=True NoSuchImage: image web:1 does not exist, neither here nor in its registry; it failed 3 times in a row and waits 2 s before the next start
+        Available=False NoSuchImage: image web:1 does not exist, neither here nor in its registry; it failed 3 times in a row and waits 2 s before the next start
+        Degraded=True NoSuchImage: image web:1 does not exist, neither here nor in its registry; it failed 3 times in a row and waits 2 s before the next start. Check the name and the tag of web:1, or push it to its registry.
+        restarts 0 at []
+    "#]]);
 }
 
 #[tokio::test]
@@ -236,6 +264,9 @@ async fn an_engine_that_is_away_is_told_and_nothing_is_started_twice() {
     let status = world.converge.held.assignments["web"].status.clone().unwrap();
     let degraded = condition::find(&status.conditions, condition::DEGRADED).unwrap();
     assert_eq!(degraded.reason, "EngineUnreachable");
+    let report = world.look().await;
+    let soon = world.now().clock + Duration::from_secs(1);
+    assert!(report.wake_at.is_some_and(|at| at <= soon), "it is asked again: {report:?}");
     world.engine.reachable();
     world.settle().await;
     assert_eq!(world.done(), ["start web@1"]);

@@ -180,7 +180,11 @@ fn a_start_that_failed_is_told_before_it_is_tried_again() {
     let mut world = World::wanting("web", 1);
     world.step();
     for at in [1, 2] {
-        world.sees("web", 1, Seen::Failed { at, retry: Retry::Later, problem: problem("PortTaken") });
+        world.sees(
+            "web",
+            1,
+            Seen::Failed { at, retry: Retry::Later, problem: problem("PortTaken") },
+        );
         world.check(match at {
             1 => expect![[r#"
                 web is AP-D PortTaken: it ended (PortTaken); it failed once and waits 1 s before the next start
