@@ -35,6 +35,16 @@ pub enum DockerAt {
     Nowhere,
 }
 
+impl DockerAt {
+    pub fn socket(&self) -> Option<PathBuf> {
+        match self {
+            DockerAt::Usual => Some(PathBuf::from(SOCKET_DEFAULT)),
+            DockerAt::Socket(path) => Some(path.clone()),
+            DockerAt::Nowhere => None,
+        }
+    }
+}
+
 /// `/run/docker.sock`, `unix:///run/docker.sock` or `none`.
 impl FromStr for DockerAt {
     type Err = String;
@@ -83,12 +93,7 @@ pub fn set_up(
         None => known.mark,
     };
     let agent = format!("{}/{}@{mark}", place.site, place.node);
-    let socket = match docker {
-        DockerAt::Usual => Some(PathBuf::from(SOCKET_DEFAULT)),
-        DockerAt::Socket(path) => Some(path.clone()),
-        DockerAt::Nowhere => None,
-    };
-    let engines = Engines { docker: socket.map(|socket| Docker { socket, agent }), mark };
+    let engines = Engines { docker: docker.socket().map(|socket| Docker { socket, agent }), mark };
     let wanted = serde_json::to_string(&engines).unwrap_or_default();
     match text.is_some_and(|text| text == wanted) {
         true => Ok(()),

@@ -6,6 +6,7 @@ mod deploy;
 mod descriptor;
 mod etcd;
 mod fleet;
+mod image;
 mod machine;
 mod numbers;
 mod placement;
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use super::agent::DockerArgs;
 use crate::failure::{Exit, Failure};
 use crate::moment::parse_duration;
 use crate::output::Out;
@@ -38,9 +40,11 @@ pub(crate) struct BenchArgs {
     /// Placement: write small problems and our answers here, for `scripts/bench-placement.py`.
     #[arg(long, value_name = "DIR")]
     pub(crate) models: Option<PathBuf>,
-    /// Deploy: how many Apps, one after the other.
+    /// Deploy: how many Apps of each kind, one after the other.
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) apps: usize,
+    #[command(flatten)]
+    pub(crate) docker: DockerArgs,
     /// Agent: for how long the idle one is watched.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
     pub(crate) period: Duration,
@@ -59,7 +63,7 @@ pub(crate) enum Bench {
     Api,
     /// Text of every format to an App, a megabyte at a time.
     Descriptor,
-    /// From an App to its process, up and known to be.
+    /// From an App to its process or its container, up and known to be.
     Deploy,
     /// What an idle agent takes in memory, processor and traffic; a thousand that join at once.
     Agent,
@@ -80,7 +84,7 @@ pub(crate) fn run(args: BenchArgs) -> Result<Exit, Failure> {
         Bench::Watch => runtime.block_on(watch::run(dir.path())),
         Bench::Api => runtime.block_on(api::run(dir.path())),
         Bench::Descriptor => descriptor::run(),
-        Bench::Deploy => runtime.block_on(deploy::run(dir.path(), args.apps)),
+        Bench::Deploy => runtime.block_on(deploy::run(dir.path(), args.apps, &args.docker.at())),
         Bench::Agent => runtime.block_on(agent::run(dir.path(), args.period, args.agents)),
         Bench::Placement => placement::run(args.models.as_deref()),
     };

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
+use tombolo_agent::engines::DockerAt;
 
-use super::machine::{Machine, deploy};
+use super::machine::{Machine, app, deploy};
 use super::numbers::rounded;
 use super::server::Server;
 use super::{fleet, relay};
@@ -30,8 +31,10 @@ async fn idle(dir: &Path, period: Duration) -> anyhow::Result<Value> {
     let server = Server::start_with(&dir.join("server"), &["--no-agent"]).await?;
     let connection = server.connect().await?;
     let (address, traffic) = relay::start(server.address()?).await?;
-    let machine = Machine::start(&connection, &address, &dir.join("agent")).await?;
-    deploy(&connection, "bench").await?;
+    let none = DockerAt::Nowhere;
+    let machine = Machine::start(&connection, &address, &dir.join("agent"), &none).await?;
+    let run = json!({"process": {"command": ["sleep", "86400"]}});
+    deploy(&connection, &app("bench", &run)).await?;
     tokio::time::sleep(SETTLE).await;
 
     let pid = machine.process_id();

@@ -1,36 +1,72 @@
-//! `tombolo bench deploy`: how long it takes from an App to a process that is up and known to be, through
-//! a real server, its placing loop, and a real agent.
+//! `tombolo bench deploy`: how long it takes from an App to a process or a container that is up and
+//! known to be, through a real server, its placing loop, and a real agent.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::anyhow;
 use serde_json::{Value, json};
+use tombolo_agent::engines::DockerAt;
 
-use super::machine::{APPS, Machine, deploy};
+use super::image::{BUSYBOX, IMAGE, Image, Missing};
+use super::machine::{APPS, Machine, app, deploy, wait_until_gone};
 use super::numbers::percentile_ms;
 use super::server::Server;
+use crate::connection::Connection;
 
 /// Not counted: the first ones find everything cold.
 const WARM_UP: usize = 3;
 
-pub(super) async fn run(dir: &Path, apps: usize) -> anyhow::Result<Value> {
+pub(super) async fn run(dir: &Path, apps: usize, docker: &DockerAt) -> anyhow::Result<Value> {
+    let image = match docker.socket() {
+        Some(socket) => Image::make(&socket)?,
+        None => Err(Missing("--docker none".to_owned())),
+    };
+    // What is not measured is not looked for.
+    let docker = if image.is_ok() { docker } else { &DockerAt::Nowhere };
     let server = Server::start_with(&dir.join("server"), &["--no-agent"]).await?;
     let connection = server.connect().await?;
-    let _machine = Machine::start(&connection, &server.address()?, &dir.join("agent")).await?;
+    let address = server.address()?;
+    let _machine = Machine::start(&connection, &address, &dir.join("agent"), docker).await?;
+    let mut line = json!({"bench": "deploy", "apps": apps});
+    let process = json!({"process": {"command": ["sleep", "86400"]}});
+    add(&mut line, "process", measure(&connection, apps, &process).await?);
+    match &image {
+        Ok(_) => {
+            // One that ends when it is asked to: the end of the last is not to hold up the next.
+            let script = format!("trap 'exit 0' TERM; {BUSYBOX} sleep 86400 & wait");
+            let command = [BUSYBOX, "sh", "-c", &script];
+            let container = json!({"container": {"image": IMAGE, "command": command}});
+            add(&mut line, "docker", measure(&connection, apps, &container).await?);
+        }
+        Err(Missing(reason)) => line["docker_skipped"] = json!(reason),
+    }
+    Ok(line)
+}
+
+/// Deploys one App after the other, and removes each.
+async fn measure(
+    connection: &Connection,
+    apps: usize,
+    run: &Value,
+) -> anyhow::Result<Vec<Duration>> {
     let mut times = Vec::new();
     for number in 0..WARM_UP + apps {
         let name = format!("bench-{number}");
-        let took = deploy(&connection, &name).await?;
+        let took = deploy(connection, &app(&name, run)).await?;
         if number >= WARM_UP {
             times.push(took);
         }
         let gone = connection.delete(&format!("{APPS}/{name}"), &json!({})).await;
         gone.map_err(|failure| anyhow!(failure.message))?;
+        // The next one finds the machine idle, and nothing is left behind.
+        wait_until_gone(connection).await?;
     }
-    Ok(json!({
-        "bench": "deploy", "apps": apps,
-        "process_p50_ms": percentile_ms(&mut times, 50),
-        "process_p99_ms": percentile_ms(&mut times, 99),
-        "process_max_ms": percentile_ms(&mut times, 100),
-    }))
+    Ok(times)
+}
+
+fn add(line: &mut Value, kind: &str, mut times: Vec<Duration>) {
+    for (name, percent) in [("p50", 50), ("p99", 99), ("max", 100)] {
+        line[format!("{kind}_{name}_ms")] = json!(percentile_ms(&mut times, percent));
+    }
 }

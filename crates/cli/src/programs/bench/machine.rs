@@ -9,6 +9,7 @@ use anyhow::{Context as _, anyhow, bail};
 use futures::StreamExt as _;
 use kube::core::WatchEvent;
 use serde_json::{Value, json};
+use tombolo_agent::engines::DockerAt;
 use tombolo_agent::removal;
 
 use crate::commands;
@@ -17,6 +18,7 @@ use crate::moment;
 
 const SITE: &str = "bench";
 const WAIT_MAX: Duration = Duration::from_secs(60);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const ASSIGNMENTS: &str = "/apis/tombolo.dev/v1alpha1/namespaces/default/assignments";
 pub(super) const APPS: &str = "/apis/tombolo.dev/v1alpha1/namespaces/default/apps";
 
@@ -26,17 +28,21 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// Starts an agent that reaches its server at `address`, and waits until its node is ready.
+    /// Starts an agent that reaches its server at `address`, and waits until its node is ready, with
+    /// the Docker engine if there is to be one.
     pub(super) async fn start(
         connection: &Connection,
         address: &str,
         folder: &Path,
+        docker: &DockerAt,
     ) -> anyhow::Result<Machine> {
         let file = commands::hand_out_join_file(connection, SITE, format!("https://{address}"));
         let file = file.await.map_err(|failure| anyhow!(failure.message))?;
         let mut process = Command::new(std::env::current_exe()?)
             .args(["agent", "--join-file", "-", "--name", "bench-1", "--data"])
             .arg(folder)
+            .arg("--docker")
+            .arg(docker.socket().unwrap_or_else(|| "none".into()))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -48,7 +54,11 @@ impl Machine {
         let machine = Machine { process, folder: folder.to_path_buf() };
         let path = "/apis/tombolo.dev/v1alpha1/nodes";
         wait(connection, path, |node| {
-            is_true(node, "Ready") && !node["status"]["allocatable"]["cpu"].is_null()
+            let mut engines =
+                node["status"]["characteristics"]["engines"].as_array().into_iter().flatten();
+            is_true(node, "Ready")
+                && !node["status"]["allocatable"]["cpu"].is_null()
+                && (docker.socket().is_none() || engines.any(|engine| engine["name"] == "docker"))
         })
         .await?;
         Ok(machine)
@@ -81,24 +91,25 @@ impl Drop for Machine {
     }
 }
 
-/// The smallest App there is.
-pub(super) fn app(name: &str) -> Value {
+/// The smallest App there is. With less of a processor an engine could not even start it quickly:
+/// what prepares a container is held to its limit already.
+pub(super) fn app(name: &str, run: &Value) -> Value {
     json!({
         "apiVersion": "tombolo.dev/v1alpha1", "kind": "App", "metadata": {"name": name},
         "spec": {"components": [{
-            "name": "one", "run": [{"process": {"command": ["sleep", "86400"]}}],
-            "needs": {"cpu": "1m", "memory": "4Mi"},
+            "name": "one", "run": [run], "needs": {"cpu": "100m", "memory": "8Mi"},
         }]},
     })
 }
 
 /// Creates an App, and waits until its one instance is known to be up.
-pub(super) async fn deploy(connection: &Connection, name: &str) -> anyhow::Result<Duration> {
+pub(super) async fn deploy(connection: &Connection, app: &Value) -> anyhow::Result<Duration> {
+    let name = app["metadata"]["name"].as_str().unwrap_or_default();
     let path = format!("{ASSIGNMENTS}?labelSelector=tombolo.dev%2Fapp%3D{name}");
     let up = wait(connection, &path, |assignment| is_true(assignment, "Available"));
     let started = moment::monotonic();
     let create = async {
-        let created = connection.post(APPS, &app(name)).await;
+        let created = connection.post(APPS, app).await;
         created.map(drop).map_err(|failure| anyhow!(failure.message))
     };
     // Both at once: a watch that begins too late would be told all the same, and no time is lost.
@@ -106,11 +117,26 @@ pub(super) async fn deploy(connection: &Connection, name: &str) -> anyhow::Resul
     Ok(started.elapsed())
 }
 
+/// Waits until nothing is assigned any more.
+pub(super) async fn wait_until_gone(connection: &Connection) -> anyhow::Result<()> {
+    let deadline = moment::monotonic() + WAIT_MAX;
+    loop {
+        let listed = connection.get(ASSIGNMENTS).await;
+        let listed = listed.map_err(|failure| anyhow!(failure.message))?;
+        if listed["items"].as_array().is_none_or(Vec::is_empty) {
+            return Ok(());
+        }
+        if moment::monotonic() > deadline {
+            bail!("what was deleted is still there after {WAIT_MAX:?}");
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
 /// Waits for an object that is as wanted.
 async fn wait(
     connection: &Connection,
     path: &str,
-
     wanted: impl Fn(&Value) -> bool,
 ) -> anyhow::Result<()> {
     let separator = if path.contains('?') { '&' } else { '?' };
