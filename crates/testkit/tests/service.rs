@@ -37,7 +37,8 @@ impl Drop for Service {
 async fn what_is_installed_is_valid_and_an_uninstall_leaves_nothing() {
     let tombolo = Tombolo::start().await;
     let root = tempfile::tempdir().unwrap();
-    let [units, data, join] = ["units", "agent data", "join"].map(|name| root.path().join(name));
+    let [units, data, join, docker] =
+        ["units", "agent data", "join", "docker.sock"].map(|name| root.path().join(name));
     fs::create_dir(&units).unwrap();
     let words = |verb: &str| -> Vec<String> {
         let folders = ["agent", verb, "--units", units.to_str().unwrap(), "--data"];
@@ -51,7 +52,16 @@ async fn what_is_installed_is_valid_and_an_uninstall_leaves_nothing() {
     let refused = run(words("install")).await.failed();
     assert!(refused.contains("has never joined anything"), "{refused}");
     tombolo.shell(&["token", "create", "--site", "north", "-o", join.to_str().unwrap()]).await.ok();
-    let more = ["--join-file", join.to_str().unwrap(), "--name", "n1", "--cpu", "3"];
+    let more = [
+        "--join-file",
+        join.to_str().unwrap(),
+        "--name",
+        "n1",
+        "--cpu",
+        "3",
+        "--docker",
+        docker.to_str().unwrap(),
+    ];
     // Where no unit can be written, the token is still good afterwards.
     let nowhere = root.path().join("nowhere").display().to_string();
     let lost =
@@ -89,6 +99,13 @@ async fn what_is_installed_is_valid_and_an_uninstall_leaves_nothing() {
     let node = tombolo.shell(&["get", "node", "n1", "-o", "json"]).await.json();
     assert_eq!(node["status"]["allocatable"]["cpu"], "3", "it keeps what was said at the install");
     assert!(processes(&data).len() >= 3, "an agent, a supervisor and the program");
+
+    let engines = fs::read_to_string(data.join("engines.json")).unwrap();
+    assert!(engines.contains(docker.to_str().unwrap()), "and which engine to use: {engines}");
+    // An option of today counts more than what was said at the joining, and needs no new token.
+    let more = ["--watts", "4:15", "--print"].map(str::to_owned);
+    let printed = run(words("install").into_iter().chain(more).collect()).await.ok();
+    assert!(printed.lines().any(|line| line.ends_with("--watts=4:15")), "{printed}");
 
     run(words("uninstall")).await.failed();
     assert!(unit.exists() && data.exists(), "without --yes nobody is there to agree");

@@ -57,6 +57,16 @@ pub(crate) struct DockerArgs {
 }
 
 impl DockerArgs {
+    /// The same as words of a command line, for a process that does not know DOCKER_HOST.
+    fn words(&self) -> Vec<String> {
+        let at = self.at();
+        let said = (at != DockerAt::Usual).then(|| at.socket());
+        said.map(|socket| socket.unwrap_or_else(|| "none".into()))
+            .map(|socket| format!("--docker={}", socket.display()))
+            .into_iter()
+            .collect()
+    }
+
     pub(crate) fn at(&self) -> DockerAt {
         let variable = std::env::var("DOCKER_HOST").ok().filter(|text| !text.is_empty());
         match (&self.docker, variable.map(|text| text.parse())) {

@@ -10,7 +10,7 @@ use tombolo_agent::JoinFile;
 use tombolo_agent::removal::{self, AGENT_LOCK, Files, How};
 
 use super::offer::OfferArgs;
-use super::{failure, unit};
+use super::{DockerArgs, failure, unit};
 use crate::failure::{Exit, Failure};
 use crate::output::{self, note};
 
@@ -18,13 +18,13 @@ const UNITS: &str = "/etc/systemd/system";
 
 /// Make the agent a service of systemd that starts with this machine.
 ///
-/// Joins first, if there is a join file, so that a token that is not good is told here and now. Needs
-/// root, except with --print.
+/// Joins first, if there is a join file, so that a token that is not good is told here and now. The
+/// other options become those of the service. Needs root, except with --print.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   tombolo agent install --join-file harbour.join --name crane-1
-  tombolo agent install --print")]
+  tombolo agent install --docker /run/user/1000/docker.sock --cpu 2 --print")]
 pub(super) struct InstallArgs {
     /// The file that `tombolo token create --site` wrote, or - for stdin.
     #[arg(long, value_name = "FILE", conflicts_with = "print")]
@@ -43,6 +43,8 @@ pub(super) struct InstallArgs {
     print: bool,
     #[command(flatten)]
     offer: OfferArgs,
+    #[command(flatten)]
+    docker: DockerArgs,
 }
 
 /// Take the agent off this machine: the service, what it runs, and its data folder.
@@ -66,7 +68,9 @@ pub(super) fn install(args: InstallArgs) -> Result<Exit, Failure> {
         .map_err(|error| Failure::failed(format!("cannot tell where this program is: {error}")))?;
     let data =
         std::path::absolute(&args.data).map_err(|error| Failure::file(&args.data, &error))?;
-    let text = unit::text(&program, &data);
+    // What is said here holds for the service, which has nothing of this environment.
+    let options: Vec<String> = args.offer.words().into_iter().chain(args.docker.words()).collect();
+    let text = unit::text(&program, &data, &options);
     if args.print {
         let mut out = output::Out::stdout();
         out.text(&text)?;
@@ -89,7 +93,7 @@ pub(super) fn install(args: InstallArgs) -> Result<Exit, Failure> {
             node: args.name,
             machine: None,
             offer: args.offer.offer(),
-            docker: tombolo_agent::engines::DockerAt::default(),
+            docker: args.docker.at(),
         };
         let joined = super::super::up::runtime()?.block_on(tombolo_agent::join_only(settings));
         let identity = joined.map_err(|error| failure(&error))?;

@@ -41,6 +41,28 @@ pub(super) struct OfferArgs {
 }
 
 impl OfferArgs {
+    /// The same options as words of a command line.
+    pub(super) fn words(&self) -> Vec<String> {
+        // Each is named, so that a new one cannot be forgotten here.
+        let OfferArgs { cpu, memory, labels, location, region, watts, address, heartbeat } = self;
+        let mut words = Vec::new();
+        let mut add = |name: &str, value: Option<String>| {
+            words.extend(value.map(|value| format!("--{name}={value}")));
+        };
+        add("cpu", cpu.map(|cpu| cpu.to_string()));
+        add("memory", memory.map(|memory| memory.to_string()));
+        for (key, value) in labels {
+            add("label", Some(format!("{key}={value}")));
+        }
+        let degrees = location.as_ref().and_then(|at| Some((at.latitude?, at.longitude?)));
+        add("location", degrees.map(|(latitude, longitude)| format!("{latitude},{longitude}")));
+        add("region", region.clone());
+        add("watts", watts.map(|(idle, busy)| format!("{idle}:{busy}")));
+        add("address", address.clone());
+        add("heartbeat", heartbeat.map(|seconds| format!("{seconds}s")));
+        words
+    }
+
     pub(super) fn offer(self) -> Offer {
         Offer {
             cpu: self.cpu,
@@ -97,7 +119,46 @@ fn parse_heartbeat(text: &str) -> Result<u16, String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        offer: OfferArgs,
+    }
+
+    #[test]
+    fn options_are_read_as_they_were_written() {
+        let said = [
+            "agent",
+            "--cpu",
+            "1500m",
+            "--memory",
+            "2Gi",
+            "--label",
+            "a=b",
+            "--label",
+            "c=d",
+            "--location",
+            "-33.9,18.4",
+            "--region",
+            "the north",
+            "--watts",
+            "4.5:15",
+            "--address",
+            "crane.example",
+            "--heartbeat",
+            "2s",
+        ];
+        let first = Line::parse_from(said).offer;
+        let words = first.words();
+        assert_eq!(words.len(), 9, "{words:?}");
+        let again = Line::parse_from(std::iter::once("agent".to_owned()).chain(words)).offer;
+        assert_eq!(again.offer(), first.offer());
+        assert_eq!(OfferArgs::default().words(), Vec::<String>::new());
+    }
 
     #[test]
     fn figures_that_cannot_be_are_refused() {

@@ -7,10 +7,11 @@ pub(super) const NAME: &str = "tombolo-agent.service";
 /// Where the unit keeps its data unless it is told otherwise; systemd makes this folder itself.
 pub(super) const DATA: &str = "/var/lib/tombolo-agent";
 
-/// The unit that runs `program` with the data folder `data`.
-pub(super) fn text(program: &Path, data: &Path) -> String {
+/// The unit that runs `program` with the data folder `data` and more options.
+pub(super) fn text(program: &Path, data: &Path, options: &[String]) -> String {
     let exec = [program.as_os_str(), "agent".as_ref(), "--data".as_ref(), data.as_os_str()];
-    let exec: Vec<String> = exec.iter().map(|word| quoted(&word.to_string_lossy())).collect();
+    let exec = exec.into_iter().chain(options.iter().map(AsRef::as_ref));
+    let exec: Vec<String> = exec.map(|word| quoted(&word.to_string_lossy())).collect();
     let (mounts, state) = match data == Path::new(DATA) {
         true => (String::new(), "StateDirectory=tombolo-agent\nStateDirectoryMode=0700\n"),
         false => (format!("RequiresMountsFor={}\n", quoted(&data.to_string_lossy())), ""),
@@ -84,7 +85,7 @@ mod tests {
 
     #[test]
     fn says_all_that_systemd_needs() {
-        let text = text(Path::new("/usr/local/bin/tombolo"), Path::new(DATA));
+        let text = text(Path::new("/usr/local/bin/tombolo"), Path::new(DATA), &[]);
         let settings: Vec<&str> =
             text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
         expect![[r#"
@@ -121,9 +122,13 @@ mod tests {
 
     #[test]
     fn another_folder_is_waited_for_and_odd_names_are_quoted() {
-        let text = text(Path::new("/opt/to mbolo"), Path::new("/srv/50% $edge"));
+        let options = ["--cpu=3".to_owned(), "--region=the north".to_owned()];
+        let text = text(Path::new("/opt/to mbolo"), Path::new("/srv/50% $edge"), &options);
         assert!(text.contains("RequiresMountsFor=\"/srv/50%% $$edge\"\n"), "{text}");
-        assert!(text.contains("ExecStart=\"/opt/to mbolo\" agent --data \"/srv/50%% $$edge\"\n"));
+        assert!(text.contains(
+            "ExecStart=\"/opt/to mbolo\" agent --data \"/srv/50%% $$edge\" \
+                --cpu=3 \"--region=the north\"\n"
+        ));
         assert!(!text.contains("StateDirectory"));
     }
 }
