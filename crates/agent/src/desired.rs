@@ -8,7 +8,7 @@ use ring::digest::{Context, SHA256};
 use tombolo_driver::{Entry, Error, STOP_GRACE_DEFAULT, Secret, Spec, Workload};
 use tombolo_model::app::DisconnectAction;
 use tombolo_model::assignment::Peer;
-use tombolo_model::run::{KeyRef, Way};
+use tombolo_model::run::{KeyRef, Volume, Way};
 use tombolo_model::{Assignment, Engine};
 use tombolo_plan::instances::{Before, Problem, Wanted};
 
@@ -186,7 +186,32 @@ fn peers_file(spec: &mut Spec, assignment: &Assignment, nearby: &Nearby) -> Opti
             container.volumes.push(volume);
             Some(path)
         }
-        Workload::Compose(_) | Workload::Manifests(_) => None,
+        Workload::Compose(project) => {
+            let (volume, path) = peer_files::volume(&folder);
+            let services = project.get_mut("services")?.as_object_mut()?;
+            services.values_mut().for_each(|service| mount(service, &volume));
+            Some(path)
+        }
+        Workload::Manifests(_) => None,
+    }
+}
+
+/// Mounts the volume into a service of a compose project, unless something else is there.
+fn mount(service: &mut serde_json::Value, volume: &Volume) {
+    let Some(service) = service.as_object_mut() else { return };
+    let volumes = service.entry("volumes").or_insert_with(|| serde_json::json!([]));
+    let Some(volumes) = volumes.as_array_mut() else { return };
+    let there = |one: &serde_json::Value| match one.as_str() {
+        Some(text) => text.split(':').any(|word| word == volume.path),
+        None => one["target"] == volume.path.as_str(),
+    };
+    if !volumes.iter().any(there) {
+        // In a project a `$` stands for a variable, and two for itself.
+        let source = volume.host_path.as_ref().map(|path| path.replace('$', "$$"));
+        volumes.push(serde_json::json!({
+            "type": "bind", "source": source, "target": volume.path,
+            "read_only": volume.read_only,
+        }));
     }
 }
 

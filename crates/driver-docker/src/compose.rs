@@ -21,6 +21,8 @@ use tombolo_model::run;
 use crate::draft::{self, After, Attachment, Draft, Project, Until};
 use crate::tag;
 
+pub(crate) use service::DEFAULT_NETWORK;
+
 /// More containers in one instance are better off as an App.
 const PARTS_MAX: usize = 64;
 /// What services share.
@@ -35,7 +37,9 @@ struct Service<'a> {
     beyond: Map<String, Value>,
     after: Vec<After>,
     once: bool,
+    /// Other names under which the rest of the project calls it.
     aliases: Vec<String>,
+    networks: Vec<service::Joined>,
 }
 
 pub(crate) fn project(spec: &Spec, written: &Value, agent: &str) -> Result<Project> {
@@ -103,6 +107,7 @@ impl<'a> Service<'a> {
         let always =
             matches!(restart.as_ref().and_then(Value::as_str), Some("always" | "unless-stopped"));
         let aliases = service::aliases(&own);
+        let networks = service::networks(&own, written.get("networks"))?;
         let beyond = service::take_beyond(&mut own);
         let mut single = Map::new();
         single.insert("name".to_owned(), json!("project"));
@@ -112,7 +117,7 @@ impl<'a> Service<'a> {
         single.insert("services".to_owned(), json!({key: own}));
         let (component, container) = understood(key, &Value::Object(single))?;
         let once = !always;
-        Ok(Some(Service { key, component, container, beyond, after, once, aliases }))
+        Ok(Some(Service { key, component, container, beyond, after, once, aliases, networks }))
     }
 
     fn draft(
@@ -141,20 +146,30 @@ impl<'a> Service<'a> {
         Ok(draft)
     }
 
-    /// A project of one service is reached like any other component. One of several has a network of
-    /// its own, so that two revisions of it do not mix, and beside it that of its App.
+    /// A project of one service is reached like any other component. One of several has networks of
+    /// its own, so that two revisions of it do not mix, and beside them that of its App, unless it is
+    /// to reach nothing outside.
     fn networks(&self, spec: &Spec, agent: &str, alone: bool) -> Vec<Attachment> {
         let mut names = vec![self.key.to_owned()];
         names.extend(self.aliases.iter().cloned());
         let network = tag::network_of_app(agent, &spec.origin);
         if alone {
+            names.extend(self.networks.iter().flat_map(|joined| joined.aliases.clone()));
             names.push(spec.origin.component.clone());
-            return vec![Attachment { network, aliases: names }];
+            return vec![Attachment { network, aliases: names, internal: false }];
         }
-        let own = tag::network_of_instance(&spec.id);
-        let exposed = self.component.expose.iter().any(|expose| expose.public);
-        let aliases = if exposed { vec![spec.origin.component.clone()] } else { Vec::new() };
-        vec![Attachment { network: own, aliases: names }, Attachment { network, aliases }]
+        let own = self.networks.iter().map(|joined| Attachment {
+            network: tag::network_of_project(&spec.id, &joined.network),
+            aliases: names.iter().chain(&joined.aliases).cloned().collect(),
+            internal: joined.internal,
+        });
+        let mut attachments: Vec<Attachment> = own.collect();
+        if attachments.iter().any(|attachment| !attachment.internal) {
+            let exposed = self.component.expose.iter().any(|expose| expose.public);
+            let aliases = if exposed { vec![spec.origin.component.clone()] } else { Vec::new() };
+            attachments.push(Attachment { network, aliases, internal: false });
+        }
+        attachments
     }
 
     /// The service as if it were an instance of its own.

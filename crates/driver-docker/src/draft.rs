@@ -1,7 +1,7 @@
 //! What to ask of the engine for a Spec: the requests themselves, made without asking anyone. Start
 //! with [`project`].
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use bollard::models::{
     ContainerCreateBody, DeviceRequest, EndpointSettings, HostConfig, HostConfigLogConfig, Mount,
@@ -52,6 +52,8 @@ pub(crate) struct Draft {
 pub(crate) struct Attachment {
     pub(crate) network: String,
     pub(crate) aliases: Vec<String>,
+    /// The network leads nowhere else.
+    pub(crate) internal: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,10 +107,10 @@ impl Project {
         }
     }
 
-    /// Every network that some part is on.
-    pub(crate) fn networks(&self) -> BTreeSet<String> {
+    /// Every network that some part is on, and whether it leads nowhere else.
+    pub(crate) fn networks(&self) -> BTreeMap<String, bool> {
         let attached = self.parts.iter().flat_map(|draft| &draft.networks);
-        attached.map(|attachment| attachment.network.clone()).collect()
+        attached.map(|attached| (attached.network.clone(), attached.internal)).collect()
     }
 
     /// Goes on without a network that cannot be had.
@@ -152,6 +154,7 @@ fn alone(spec: &Spec, container: &Container, agent: &str) -> Result<Project> {
     draft.networks.push(Attachment {
         network: network_of_app(agent, &spec.origin),
         aliases: vec![spec.origin.component.clone()],
+        internal: false,
     });
     Ok(Project { parts: vec![draft], notes })
 }

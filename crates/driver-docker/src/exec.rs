@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime};
 use bollard::Docker;
 use bollard::container::LogOutput;
 use bollard::exec::{CreateExecOptions, ResizeExecOptions, StartExecOptions, StartExecResults};
-use futures::StreamExt;
+use bollard::models::ExecInspectResponse;
+use futures::stream::{self, BoxStream, Stream, StreamExt};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::mpsc;
 use tombolo_driver::{
@@ -41,6 +42,7 @@ pub(crate) async fn exec(
     let what = What { words: &request.command, part: request.part.as_deref(), terminal };
     let (command, started) = start(inner, id, &what, true).await?;
     let StartExecResults::Attached { output, input } = started else { return Err(detached()) };
+    let output = begun(&command, output).await?;
     let (resize, mut sizes) = mpsc::channel::<TerminalSize>(1);
     let (docker, exec) = (command.docker.clone(), command.exec.clone());
     if terminal.is_some() {
@@ -57,6 +59,46 @@ pub(crate) async fn exec(
         Err(error) => Err(connection.connection.failed("read what the command writes", error)),
     });
     Ok(ExecSession { input, output: output.boxed(), resize, exit: Box::pin(exit_of(command)) })
+}
+
+type Pieces = BoxStream<'static, std::result::Result<LogOutput, bollard::errors::Error>>;
+
+/// Waits until the command has a process. The engine answers before it tries, and writes why it could
+/// not where the command's output is expected: that is an error and no output.
+async fn begun(
+    command: &Command,
+    output: impl Stream<Item = std::result::Result<LogOutput, bollard::errors::Error>> + Send + 'static,
+) -> Result<Pieces> {
+    let mut pause = ASK_AGAIN_MIN;
+    let code = loop {
+        let inspected = command.inspect().await?;
+        let has_ended = inspected.running != Some(true) && inspected.exit_code.is_some();
+        if has_ended || inspected.pid.is_some_and(|pid| pid != 0) {
+            break inspected.exit_code.filter(|_| has_ended);
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(ASK_AGAIN_MAX);
+    };
+    if !matches!(code, Some(126 | 127)) {
+        return Ok(output.boxed());
+    }
+    let pieces: Vec<_> = output.collect().await;
+    let said: Vec<u8> = pieces.iter().flatten().flat_map(|piece| piece.as_ref().to_vec()).collect();
+    match refused(&String::from_utf8_lossy(&said)) {
+        Some(error) => Err(error),
+        None => Ok(stream::iter(pieces).boxed()),
+    }
+}
+
+/// Why the engine could not start a command, if this is what it has written.
+fn refused(output: &str) -> Option<Error> {
+    if !output.contains("OCI runtime exec failed") {
+        return None;
+    }
+    match error::meaning("start a command", output) {
+        found @ (Error::CommandNotFound { .. } | Error::NotExecutable { .. }) => Some(found),
+        _ => None,
+    }
 }
 
 pub(crate) async fn check(
@@ -85,14 +127,10 @@ pub(crate) async fn check(
     let (output, exit) = ended?;
     let output = String::from_utf8_lossy(&output).into_owned();
     let code = exit.code.unwrap_or(-1);
-    if matches!(code, 126 | 127)
-        && output.contains("OCI runtime exec failed")
-        && let found @ (Error::CommandNotFound { .. } | Error::NotExecutable { .. }) =
-            error::meaning("start a command", &output)
-    {
-        return Err(found);
+    match refused(&output).filter(|_| matches!(code, 126 | 127)) {
+        Some(error) => Err(error),
+        None => Ok(CheckOutcome::Ended { code, output }),
     }
-    Ok(CheckOutcome::Ended { code, output })
 }
 
 /// A command, and where it is to run.
@@ -159,9 +197,7 @@ fn piece(output: LogOutput) -> Output {
 async fn exit_of(mut command: Command) -> Result<Exit> {
     let mut pause = ASK_AGAIN_MIN;
     loop {
-        let inspected = command.docker.inspect_exec(&command.exec).await;
-        let inspected = inspected
-            .map_err(|error| command.inner.connection.failed("wait for a command", error))?;
+        let inspected = command.inspect().await?;
         let code = inspected.exit_code.and_then(|code| i32::try_from(code).ok());
         if inspected.running != Some(true) && code.is_some() {
             command.ended = true;
@@ -171,6 +207,13 @@ async fn exit_of(mut command: Command) -> Result<Exit> {
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(ASK_AGAIN_MAX);
+    }
+}
+
+impl Command {
+    async fn inspect(&self) -> Result<ExecInspectResponse> {
+        let inspected = self.docker.inspect_exec(&self.exec).await;
+        inspected.map_err(|error| self.inner.connection.failed("wait for a command", error))
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 use bollard::models::{
     ContainerInspectResponse, ContainerState, ContainerStateStatusEnum, HealthStatusEnum,
+    PortBinding,
 };
 use tombolo_driver::{
     Error, Exit, Instance, InstanceId, Origin, Part, PublishedPort, Running, State,
@@ -260,9 +261,12 @@ fn ports(inspected: &ContainerInspectResponse) -> Vec<PublishedPort> {
         let Some((port, transport)) = name.split_once('/') else { continue };
         let Ok(port) = port.parse() else { continue };
         let protocol = if transport == "udp" { Protocol::Udp } else { Protocol::Tcp };
-        // One for each family of addresses, all with the same port.
-        let published =
-            bindings.iter().flatten().find_map(|one| one.host_port.as_ref()?.parse().ok());
+        // One for each family of addresses, and not always with the same port: IPv4 is how others
+        // come.
+        let family = |one: &&PortBinding| one.host_ip.as_deref().is_some_and(|ip| ip.contains(':'));
+        let mut bindings: Vec<&PortBinding> = bindings.iter().flatten().collect();
+        bindings.sort_by_key(family);
+        let published = bindings.iter().find_map(|one| one.host_port.as_ref()?.parse().ok());
         ports.push(PublishedPort { port, protocol, published });
     }
     ports.sort_unstable();

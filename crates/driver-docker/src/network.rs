@@ -1,5 +1,5 @@
 //! The networks on which containers find each other by name: one for each App on this node, one for
-//! each compose project. Made before the first container needs it, removed after the last is gone.
+//! each of those of a compose project. Made before the first container needs it, removed after the last is gone.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,7 +23,13 @@ pub(crate) enum Made {
 }
 
 /// Called with the networks locked: the engine itself would make two of one name.
-pub(crate) async fn make(docker: &Docker, inner: &Inner, spec: &Spec, name: &str) -> Result<Made> {
+pub(crate) async fn make(
+    docker: &Docker,
+    inner: &Inner,
+    spec: &Spec,
+    name: &str,
+    internal: bool,
+) -> Result<Made> {
     match docker.inspect_network(name, None::<InspectNetworkOptions>).await {
         Ok(_) => return Ok(Made::There),
         Err(error) if error::status(&error) == Some(404) => (),
@@ -34,6 +40,7 @@ pub(crate) async fn make(docker: &Docker, inner: &Inner, spec: &Spec, name: &str
     let request = NetworkCreateRequest {
         name: name.to_owned(),
         driver: Some("bridge".to_owned()),
+        internal: Some(internal),
         labels: Some(tag.labels()),
         ..NetworkCreateRequest::default()
     };

@@ -93,9 +93,9 @@ pub(crate) async fn start(
     }
     // Nobody takes a network away meanwhile.
     let _kept = inner.networks.read().await;
-    for name in start.project.networks() {
+    for (name, internal) in start.project.networks() {
         let one_at_a_time = inner.making.lock().await;
-        let made = network::make(docker, inner, spec, &name).await?;
+        let made = network::make(docker, inner, spec, &name, internal).await?;
         drop(one_at_a_time);
         if let network::Made::Without { note } = made {
             start.project.do_without(&name, note);

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 
 use tombolo_driver::{InstanceId, Origin};
 
+use crate::compose::DEFAULT_NETWORK;
+
 /// The label by which all that is ours is found, together with [`AGENT`].
 const INSTANCE: &str = "tombolo.dev/instance";
 /// Whose it is: what other agents run on the same engine is none of our business.
@@ -130,6 +132,14 @@ pub(crate) fn network_of_app(agent: &str, origin: &Origin) -> String {
 /// The network of a compose project, which one instance has for itself.
 pub(crate) fn network_of_instance(id: &InstanceId) -> String {
     format!("tombolo.{id}")
+}
+
+/// One of several networks of a compose project.
+pub(crate) fn network_of_project(id: &InstanceId, network: &str) -> String {
+    match network {
+        DEFAULT_NETWORK => network_of_instance(id),
+        other => format!("{}.{other}", network_of_instance(id)),
+    }
 }
 
 /// The filter that finds what is ours, or what is of one instance.

@@ -251,6 +251,14 @@ async fn a_person_talks_to_a_command_inside_and_follows_the_log_over_a_restart()
     assert_eq!(&piece.bytes[..], b"hello\n");
     session.input.shutdown().await.unwrap();
     assert_eq!(session.exit.await.unwrap().code, Some(0));
+    let nothing = ExecRequest { command: vec!["nope".to_owned()], ..ExecRequest::default() };
+    let refused = rig.driver().exec(&id, nothing).await.unwrap_err();
+    assert_eq!(refused.reason(), "CommandNotFound", "{refused:?}");
+    let words = ["/bin/sh", "-c", "echo mine; exit 127"].map(str::to_owned).to_vec();
+    let own = ExecRequest { command: words, ..ExecRequest::default() };
+    let mut session = rig.driver().exec(&id, own).await.unwrap();
+    assert_eq!(&session.output.next().await.unwrap().unwrap().bytes[..], b"mine\n");
+    assert_eq!(session.exit.await.unwrap().code, Some(127), "its own word is no error of ours");
 
     let follow = LogRequest { follow: true, ..LogRequest::default() };
     let mut lines = rig.driver().logs(&id, follow).await.unwrap();
@@ -270,7 +278,8 @@ async fn ends_by_events(driver: &DockerDriver, id: &InstanceId) -> String {
     let mut last = None;
     let seen = async {
         loop {
-            let instances = driver.list().await.expect("the engine answers");
+            // A question that is lost is asked again when the driver has found its engine.
+            let instances = driver.list().await.unwrap_or_default();
             let state = instances.into_iter().find(|one| one.id == *id).map(|one| one.state);
             if let Some(State::Exited(exit)) = state {
                 return exit.reason;
@@ -320,6 +329,29 @@ async fn an_end_is_always_seen() {
         };
         assert_eq!(ends_by_events(&driver, &spec.id).await, expected, "round {round}");
         driver.remove(&spec.id).await.unwrap();
+    });
+    rounds.buffer_unordered(6).collect::<Vec<()>>().await;
+}
+
+/// The stream of events breaks off just before, during or after an end, and more than once.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_is_seen_also_when_the_events_break_off() {
+    let Some(rig) = Rig::new("events_break_off").await else { return };
+    let rig = &rig;
+    let rounds = stream::iter(0..40_u32).map(|round| async move {
+        let (driver, cable) = rig.open_over(&format!("cut_{round}"));
+        let spec = spec(&format!("cut{round}.1"), &["/bin/sh", "-c", "sleep 0.1; exit 3"]);
+        driver.start(&spec).await.unwrap();
+        let cuts = async {
+            for _ in 0..=round % 4 {
+                // Another moment in each round, around the end of the container.
+                tokio::time::sleep(Duration::from_millis(u64::from(round) * 7)).await;
+                cable.cut();
+            }
+        };
+        let (seen, ()) = tokio::join!(ends_by_events(&driver, &spec.id), cuts);
+        assert_eq!(seen, "Error", "round {round}");
+        eventually("the cable holds again", async || driver.remove(&spec.id).await.ok()).await;
     });
     rounds.buffer_unordered(6).collect::<Vec<()>>().await;
 }

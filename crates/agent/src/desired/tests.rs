@@ -125,6 +125,17 @@ fn a_container_finds_the_file_of_its_peers_in_a_folder_that_it_cannot_write() {
     let own =
         json!({"container": {"image": "web", "volumes": [{"path": "/run/tombolo", "name": "a"}]}});
     assert!(!resolve(own).env.contains_key("TOMBOLO_PEERS_FILE"), "the place is taken");
+
+    let spec = resolve(json!({"compose": {"services": {
+        "web": {"image": "web", "volumes": ["data:/data"]},
+        "db": {"image": "db", "volumes": ["own:/run/tombolo:ro"]},
+    }}}));
+    let Workload::Compose(project) = &spec.workload else { panic!("{spec:?}") };
+    let bound = json!({"type": "bind", "source": "/var/lib/peers/u-1", "target": "/run/tombolo",
+        "read_only": true});
+    assert_eq!(project["services"]["web"]["volumes"], json!(["data:/data", bound]));
+    assert_eq!(project["services"]["db"]["volumes"], json!(["own:/run/tombolo:ro"]));
+    assert_eq!(spec.env["TOMBOLO_PEERS_FILE"].expose(), b"/run/tombolo/peers.json");
 }
 
 #[test]

@@ -6,6 +6,9 @@ use serde_json::{Map, Value};
 use tombolo_driver::{Error, Result};
 use tombolo_model::Engine;
 
+/// The network of those that name none.
+pub(crate) const DEFAULT_NETWORK: &str = "default";
+
 /// How a value gets into the request; nothing if it is no value for this key.
 type Put = fn(&mut ContainerCreateBody, &mut HostConfig, &Value) -> Option<()>;
 
@@ -103,13 +106,52 @@ pub(super) fn put_beyond(
     Ok(())
 }
 
-/// Other names under which the rest of the project calls it.
+/// Other names under which the rest of the project calls it, on every network.
 pub(super) fn aliases(service: &Map<String, Value>) -> Vec<String> {
     let named = ["container_name", "hostname"].iter().filter_map(|key| service.get(*key));
-    let networks = service.get("networks").and_then(Value::as_object);
-    let lists = networks.into_iter().flat_map(|networks| networks.values());
-    let lists = lists.filter_map(|network| network.get("aliases")?.as_array()).flatten();
-    named.chain(lists).filter_map(text).collect()
+    named.filter_map(text).collect()
+}
+
+/// A network of the project that a service is on.
+#[derive(Debug)]
+pub(super) struct Joined {
+    /// Its key at the top of the project.
+    pub(super) network: String,
+    pub(super) aliases: Vec<String>,
+    /// It leads nowhere else.
+    pub(super) internal: bool,
+}
+
+/// The networks that the service names; without any, the one that all have.
+pub(super) fn networks(
+    service: &Map<String, Value>,
+    declared: Option<&Value>,
+) -> Result<Vec<Joined>> {
+    let named: Vec<(String, Vec<String>)> = match service.get("networks") {
+        Some(Value::Array(list)) => {
+            list.iter().filter_map(text).map(|key| (key, Vec::new())).collect()
+        }
+        Some(Value::Object(map)) => {
+            let aliases = |own: &Value| texts(own.get("aliases")?);
+            map.iter().map(|(key, own)| (key.clone(), aliases(own).unwrap_or_default())).collect()
+        }
+        Some(_) | None => Vec::new(),
+    };
+    let all = match named.is_empty() {
+        true => vec![(DEFAULT_NETWORK.to_owned(), Vec::new())],
+        false => named,
+    };
+    let joined = all.into_iter().map(|(network, aliases)| {
+        let said = |key: &str| declared?.get(&network)?.get(key);
+        let is = |key: &str| said(key).is_some_and(|value| value.as_bool().unwrap_or(true));
+        if is("external") {
+            let what = format!("put a service on network {network:?} of another project");
+            return Err(Error::Unsupported { engine: Engine::Docker, what });
+        }
+        let internal = is("internal");
+        Ok(Joined { network, aliases, internal })
+    });
+    joined.collect()
 }
 
 /// `$$` is how compose writes a `$`.

@@ -74,6 +74,28 @@ fn services_share_a_network_and_start_in_order() {
 }
 
 #[test]
+fn networks_of_a_project_keep_services_apart_and_inside() {
+    check(
+        &json!({"services": {
+            "web": {"image": "web:1", "networks": ["front", "back"], "ports": ["80"]},
+            "db": {"image": "db:1", "networks": {"back": {"aliases": ["sql"]}}},
+            "cron": {"image": "cron:1"},
+        }, "networks": {"front": {}, "back": {"internal": true}}}),
+        expect![[r#"
+            cron cron:1 tombolo.u-1.1=cron tombolo.north-crane.default.shop= after=[] once=true ports=[] memory=None
+            db db:1 tombolo.u-1.1.back=db+sql after=[] once=true ports=[] memory=None
+            web web:1 tombolo.u-1.1.front=web tombolo.u-1.1.back=web tombolo.north-crane.default.shop=stack after=[] once=true ports=["80/tcp"] memory=None"#]],
+    );
+    check(
+        &json!({"services": {"web": {"image": "web:1", "networks": ["lan"]}, "db": {"image": "d"}},
+            "networks": {"lan": {"external": true}}}),
+        expect![[
+            r#"Unsupported: the docker engine cannot put a service on network "lan" of another project"#
+        ]],
+    );
+}
+
+#[test]
 fn one_service_is_reached_like_a_component() {
     check(
         &json!({"services": {"web": {"image": "web:1", "cap_add": ["NET_ADMIN"],

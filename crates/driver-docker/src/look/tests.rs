@@ -137,3 +137,12 @@ fn what_is_being_done_comes_first_unless_it_runs_after_all() {
         ],
     );
 }
+
+#[test]
+fn of_two_ports_for_one_the_one_that_ipv4_leads_to_is_told() {
+    let settings = serde_json::json!({"NetworkSettings": {"Ports": {"80/tcp": [
+        {"HostIp": "::", "HostPort": "49153"}, {"HostIp": "0.0.0.0", "HostPort": "49154"},
+    ]}}});
+    let inspected = serde_json::from_value(settings).unwrap();
+    assert_eq!(ports(&inspected)[0].published, Some(49154));
+}

@@ -10,6 +10,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::watch;
 use tombolo_driver::{
     Container, Driver, Exit, Instance, InstanceId, Origin, Spec, State, Workload,
 };
@@ -70,11 +72,13 @@ impl Rig {
 
     /// Another agent on the same engine.
     pub(crate) fn open(&self, agent: &str) -> DockerDriver {
-        open(Options {
-            socket: self.socket.clone(),
-            agent: agent.to_owned(),
-            log: LogLimits::default(),
-        })
+        open_at(&self.socket, agent)
+    }
+
+    /// The same, over a cable that can be cut.
+    pub(crate) fn open_over(&self, agent: &str) -> (DockerDriver, Cable) {
+        let cable = Cable::lay(self.socket.clone(), agent);
+        (open_at(&cable.socket, agent), cable)
     }
 
     pub(crate) fn driver(&self) -> &DockerDriver {
@@ -106,6 +110,44 @@ impl Rig {
 
     pub(crate) async fn engine_comes_back(&self) {
         tell("back").await;
+    }
+}
+
+fn open_at(socket: &Path, agent: &str) -> DockerDriver {
+    let (socket, agent) = (socket.to_owned(), agent.to_owned());
+    open(Options { socket, agent, log: LogLimits::default() })
+}
+
+/// A way to the engine.
+pub(crate) struct Cable {
+    socket: PathBuf,
+    cuts: watch::Sender<u64>,
+}
+
+impl Cable {
+    fn lay(engine: PathBuf, name: &str) -> Cable {
+        let socket = engine.with_file_name(format!("{name}.sock"));
+        let listener = UnixListener::bind(&socket).unwrap();
+        let (cuts, _) = watch::channel(0);
+        let told = cuts.clone();
+        tokio::spawn(async move {
+            while let Ok((mut near, _)) = listener.accept().await {
+                let (engine, mut cut) = (engine.clone(), told.subscribe());
+                tokio::spawn(async move {
+                    let Ok(mut far) = UnixStream::connect(engine).await else { return };
+                    tokio::select! {
+                        _ = tokio::io::copy_bidirectional(&mut near, &mut far) => (),
+                        _ = cut.changed() => (),
+                    }
+                });
+            }
+        });
+        Cable { socket, cuts }
+    }
+
+    /// Ends everything that is under way; what is begun afterwards gets through.
+    pub(crate) fn cut(&self) {
+        self.cuts.send_modify(|count| *count += 1);
     }
 }
 
