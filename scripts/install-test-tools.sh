@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests use beside Rust, as far as this machine allows: kubectl, strace, etcd,
-# iproute2, docker.io, busybox and the Python client of Kubernetes. What cannot be had is named and
-# does no harm: the tests that need it skip themselves and say so.
+# iproute2, docker.io, docker-registry, busybox and the Python client of Kubernetes. What cannot be
+# had is named and does no harm: the tests that need it skip themselves and say so.
 set -uo pipefail
 
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/tombolo"
@@ -46,6 +46,20 @@ install_packages() {
   # A package of its own in newer releases.
   have docker || apt_install docker-cli || missing docker "no package"
   have busybox || apt_install busybox-static || missing busybox "no package"
+}
+
+# Only the program: the package would start a registry for everybody, on a port that may be wanted.
+install_registry() {
+  have docker-registry && return
+  local folder
+  folder=$(mktemp -d)
+  (
+    cd "$folder" &&
+      apt-get download docker-registry &&
+      dpkg-deb -x docker-registry_*.deb . &&
+      mv usr/bin/docker-registry "$cache/bin/"
+  ) >/dev/null 2>&1 || missing docker-registry "no package; the test of a pull will be skipped"
+  rm -rf "$folder"
 }
 
 kubectl_minor() {
@@ -108,6 +122,7 @@ install_python_client() {
 }
 
 install_packages
+install_registry
 install_kubectl
 install_python_client
 exit 0

@@ -8,6 +8,7 @@ pub mod binary;
 mod command;
 pub mod docker;
 pub mod parsers;
+mod registry;
 pub mod rig;
 mod server;
 mod terminal;
@@ -15,6 +16,7 @@ pub mod tools;
 mod wait;
 
 pub use command::{Ran, Running};
+pub use registry::Registry;
 pub use rig::Rig;
 pub use server::Tombolo;
 pub use terminal::Terminal;

@@ -6,6 +6,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "docker/compose.rs"]
+mod compose;
+#[path = "docker/inside.rs"]
+mod inside;
+#[path = "docker/pull.rs"]
+mod pull;
 #[path = "docker/rig.rs"]
 mod rig;
 

@@ -50,7 +50,9 @@ async fn the_log_of_a_container_is_read_and_followed_over_restarts() {
 async fn a_command_runs_in_a_container_and_ends_as_it_ends_there() {
     let Some(docker) = Docker::start("exec").await else { return };
     let rig = &docker.rig;
-    docker.assign("web", sleeper(), json!({"run": {"container": {"env": {"COLOUR": "teal"}}}})).await;
+    docker
+        .assign("web", sleeper(), json!({"run": {"container": {"env": {"COLOUR": "teal"}}}}))
+        .await;
     rig.until_up("web").await;
     let exec = async |words: &[&str], input: &str| {
         let arguments = [&["exec", "-i", "shop/web", "--"], words].concat();
@@ -114,7 +116,8 @@ async fn a_port_of_a_container_is_reached_here_whether_it_is_exposed_or_not() {
         assert_eq!(page_at(nowhere).await, None, "nobody listens on it");
         kill9(docker.pid(&container(&up)));
         rig.until("it was restarted", name, |found| found["status"]["restarts"] == 1).await;
-        eventually("it answers again", async || (page_at(there).await? == name).then_some(())).await;
+        eventually("it answers again", async || (page_at(there).await? == name).then_some(()))
+            .await;
         forwarding.interrupt();
         assert_eq!(forwarding.end().await, Some(0), "Ctrl-C is a good end");
     }
