@@ -154,6 +154,8 @@ pub enum Health {
 pub struct Memory {
     instances: BTreeMap<Id, Past>,
     assignments: BTreeMap<String, Course>,
+    /// Of an agent that has not looked yet: what it finds running was well before it came.
+    anew: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -164,6 +166,8 @@ struct Past {
     /// An order to stop it because it was not well, whose end is still to be counted.
     condemned: Option<Problem>,
     running_since: Option<Monotonic>,
+    /// This run has been well: until a check says otherwise, it is.
+    proved: bool,
     retry_at: Option<Monotonic>,
     last: Option<Problem>,
     /// It could not be started, and will be as soon as something is out of the way.
@@ -225,7 +229,7 @@ impl Memory {
     pub fn of_good(good: BTreeMap<String, u64>) -> Memory {
         let course = |good| Course { good: Some(good), ..Course::default() };
         let assignments = good.into_iter().map(|(uid, good)| (uid, course(good))).collect();
-        Memory { assignments, ..Memory::default() }
+        Memory { assignments, anew: true, ..Memory::default() }
     }
 
     pub fn good(&self) -> BTreeMap<String, u64> {
@@ -264,7 +268,10 @@ fn remember(desired: &Desired, observed: &Observed, memory: &Memory, now: Monoto
     let instances = observed
         .iter()
         .map(|(id, seen)| {
-            let past = memory.instances.get(id).cloned().unwrap_or_default();
+            let good = memory.assignments.get(&id.assignment).and_then(|course| course.good);
+            let found =
+                || Past { proved: memory.anew && good == Some(id.revision), ..Past::default() };
+            let past = memory.instances.get(id).cloned().unwrap_or_else(found);
             (id.clone(), past.after(seen, now))
         })
         .collect();
@@ -278,7 +285,7 @@ fn remember(desired: &Desired, observed: &Observed, memory: &Memory, now: Monoto
             (uid.clone(), course)
         })
         .collect();
-    Memory { instances, assignments }
+    Memory { instances, assignments, anew: false }
 }
 
 impl Past {
@@ -293,11 +300,17 @@ impl Past {
                 }
                 self
             }
-            Seen::Starting { .. } | Seen::Stopping => Past { running_since: None, ..self },
-            Seen::Exited { at, .. } | Seen::Failed { at, .. } if self.counted == Some(*at) => self,
-            Seen::Exited { at, ordered: true, .. } if self.condemned.is_none() => {
-                Past { counted: Some(*at), running_since: None, retry_at: None, ..self }
+            Seen::Starting { .. } | Seen::Stopping => {
+                Past { running_since: None, proved: false, ..self }
             }
+            Seen::Exited { at, .. } | Seen::Failed { at, .. } if self.counted == Some(*at) => self,
+            Seen::Exited { at, ordered: true, .. } if self.condemned.is_none() => Past {
+                counted: Some(*at),
+                running_since: None,
+                proved: false,
+                retry_at: None,
+                ..self
+            },
             Seen::Exited { at, problem, .. } | Seen::Failed { at, problem, .. } => {
                 let problem = self.condemned.unwrap_or_else(|| problem.clone());
                 let failures = self.failures.saturating_add(1);
@@ -318,6 +331,7 @@ impl Past {
                     counted: Some(*at),
                     condemned: None,
                     running_since: None,
+                    proved: false,
                     retry_at: Some(now + pause),
                     last: Some(problem),
                     hindered,

@@ -259,6 +259,30 @@ async fn a_check_that_fails_is_told_and_the_instance_restarted() {
 }
 
 #[tokio::test]
+async fn the_agent_is_killed_and_nothing_is_told_of_what_goes_on() {
+    let mut rig = Rig::start().await;
+    // So slow that the server is heard before the check has answered.
+    let check = json!({"exec": {"command": ["sleep", "2"]}, "timeout": "30s"});
+    rig.assign("web", json!({"health": check})).await;
+    let before = rig.until_up("web").await;
+    rig.until_kept("web").await;
+    let record = rig.record("web").await;
+    rig.kill9_agent();
+    let fact = Instant::now();
+    rig.start_agent(&[]);
+    rig.assign("more", json!({})).await;
+    rig.until_up("more").await;
+    print_time("the agent is back: something new is up", fact);
+    // Whatever there was to say of it has been said by the time this is.
+    rig.change("web", json!({"stopGrace": "7s"})).await;
+    let after = rig.until_up("web").await;
+    assert_eq!(pid(&after), pid(&before));
+    for found in record.up_to(&after).await {
+        assert_eq!(condition(&found, "Available")["status"], "True", "{:#}", found["status"]);
+    }
+}
+
+#[tokio::test]
 async fn an_update_that_fails_leaves_the_old_one_serving_and_says_so() {
     let rig = Rig::start().await;
     rig.assign("web", json!({})).await;

@@ -192,10 +192,14 @@ impl One<'_> {
     fn let_run(&mut self, id: &Id, seen: &Seen, health: &Health) -> Phase {
         let past = self.plan.memory.instances.get(id);
         let crashes = past.is_some_and(|past| past.failures >= FAILURES_MAX);
+        let proved = past.is_some_and(|past| past.proved);
         match is_well(seen, past, self.wanted.checked, self.now) {
             Wellness::Well => {
                 self.course_mut().good = Some(id.revision);
                 self.course_mut().waiting_since = None;
+                if let Some(past) = self.plan.memory.instances.get_mut(id) {
+                    past.proved = true;
+                }
                 for (other, seen) in self.others(id) {
                     self.plan.end(&other, &seen, self.wanted.grace, Why::Replaced);
                 }
@@ -208,6 +212,7 @@ impl One<'_> {
             }
             Wellness::Undecided(None) | Wellness::Not => match health {
                 Health::Failing(message) => Phase::Failing(message.clone()),
+                Health::Unknown if proved => Phase::Running,
                 Health::Unknown | Health::Well | Health::Unwell(_) => Phase::Checking,
             },
         }

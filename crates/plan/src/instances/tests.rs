@@ -507,6 +507,35 @@ fn takes_down_what_asked_for_it_when_the_controller_stays_away() {
 }
 
 #[test]
+fn what_was_well_stays_so_until_a_check_says_otherwise() {
+    let mut world = World::wanting("web", 1);
+    world.step();
+    world.step();
+    world.seconds += 2;
+    world.step();
+    // A check is added to what runs.
+    world.of("web").checked = true;
+    world.check(expect![[r#"
+        web is A-V- Running: it is up
+    "#]]);
+    // The agent is another, which has not asked yet.
+    world.memory = Memory::of_good(world.memory.good());
+    world.check(expect![[r#"
+        web is A-V- Running: it is up
+    "#]]);
+    // Another run of it has to answer first, whoever looks.
+    world.ends("web", 1, "Error");
+    world.step();
+    world.check(expect![[r#"
+        web is AP-- Checking: it runs and has not answered its check yet
+    "#]]);
+    world.memory = Memory::of_good(BTreeMap::new());
+    world.check(expect![[r#"
+        web is AP-- Checking: it runs and has not answered its check yet
+    "#]]);
+}
+
+#[test]
 fn does_not_begin_what_may_run_elsewhere_before_the_controller_was_heard() {
     let mut world = World::wanting("web", 1);
     world.of("web").stop_when_cut_off = Some(Duration::from_secs(300));
