@@ -8,6 +8,8 @@ use std::ops::Range;
 const TAB_COLUMNS: usize = 4;
 /// Lines that are longer are cut; a terminal would break them and the underline with them.
 const COLUMNS_MAX: usize = 110;
+/// More of a line than can be visible before or behind a place, even in wide characters.
+const BYTES_NEAR: usize = 1024;
 /// What stays visible before the marked part of a line that is cut.
 const COLUMNS_BEFORE: usize = 40;
 
@@ -21,8 +23,17 @@ pub(crate) struct Shown {
     pub(crate) width: usize,
 }
 
-/// Lays out a line with a marked range of bytes.
+/// Lays out a line with a marked range of bytes. Only what may be seen of it is looked at: a text can
+/// be one long line with many mistakes.
 pub(crate) fn show(line: &str, marked: Range<usize>) -> Shown {
+    let start = marked.start.min(line.len());
+    let from = line.floor_char_boundary(start.saturating_sub(BYTES_NEAR));
+    let to = line.ceil_char_boundary(start.saturating_add(BYTES_NEAR).min(line.len()));
+    let near = start - from..marked.end.clamp(start, to.max(start)) - from;
+    show_near(&line[from..to], near, from > 0)
+}
+
+fn show_near(line: &str, marked: Range<usize>, is_cut: bool) -> Shown {
     let columns_before: usize = columns(line.get(..marked.start).unwrap_or(line));
     let marked_columns: usize = columns(line.get(marked.clone()).unwrap_or_default());
     if columns(line) <= COLUMNS_MAX {
@@ -45,7 +56,7 @@ pub(crate) fn show(line: &str, marked: Range<usize>) -> Shown {
         taken += width(letter);
         shown += &visible(letter.encode_utf8(&mut [0; 4]));
     }
-    let lead = match skipped > 0 {
+    let lead = match skipped > 0 || is_cut {
         true => "…",
         false => "",
     };
@@ -130,10 +141,12 @@ mod tests {
 
     #[test]
     fn cuts_long_lines_around_the_mark() {
-        let line = format!("{}MARK{}", "a".repeat(300), "b".repeat(300));
-        let Shown { line, before, width } = show(&line, 300..304);
-        assert_eq!(line.chars().count(), COLUMNS_MAX + 2);
-        assert_eq!(line.chars().skip(before).take(width).collect::<String>(), "MARK");
+        for length in [300, 5000] {
+            let line = format!("{}MARK{}", "a".repeat(length), "b".repeat(length));
+            let Shown { line, before, width } = show(&line, length..length + 4);
+            assert_eq!(line.chars().count(), COLUMNS_MAX + 2);
+            assert_eq!(line.chars().skip(before).take(width).collect::<String>(), "MARK");
+        }
         let start = format!("MARK{}", "b".repeat(300));
         let Shown { line, before, width } = show(&start, 0..4);
         assert_eq!((line.starts_with("MARKb"), before, width), (true, 0, 4));
