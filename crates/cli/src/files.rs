@@ -260,8 +260,12 @@ pub(crate) fn parse(text: &Text, from: Option<Format>) -> Result<Objects, Vec<St
     if reading.has_errors() {
         return Err(shown(text, &reading));
     }
-    if format == Format::Native {
-        return objects(text, numbered(text, documents));
+    if from.is_none() && serves(format) {
+        let mut found = objects(text, numbered(text, documents))?;
+        if format != Format::Native {
+            found.namespaces = namespaces(&found);
+        }
+        return Ok(found);
     }
     let notes = render_notes(text.source(), &reading.notes, Colour::Never);
     let apps = reading.apps.iter().map(typed).collect::<Result<Vec<Value>, _>>();
@@ -270,22 +274,37 @@ pub(crate) fn parse(text: &Text, from: Option<Format>) -> Result<Objects, Vec<St
     let all = reading.others.into_iter().chain(apps).map(|object| (1, object)).collect();
     let mut found = objects(text, all)?;
     found.notes = notes.lines().map(str::to_owned).collect();
-    found.namespaces = found.manifests.iter().filter_map(|one| one.namespace.clone()).collect();
+    found.namespaces = namespaces(&found);
     Ok(found)
 }
 
-/// Whether a text of this format has to be read by the descriptor. Our kinds are, for better
-/// messages. Foreign kinds that the server serves go as they are, and so do plain Kubernetes objects
-/// unless there is something to run among them, which the server would not know.
+fn namespaces(found: &Objects) -> BTreeSet<String> {
+    found.manifests.iter().filter_map(|one| one.namespace.clone()).collect()
+}
+
+/// Whether the server takes the objects of a format as they are. They are read all the same, so that
+/// what is wrong is told with its line.
+fn serves(format: Format) -> bool {
+    match format {
+        Format::Native | Format::Codeco | Format::CharityOrchestration => true,
+        Format::Icos
+        | Format::CharityTosca
+        | Format::Ceaml
+        | Format::Compose
+        | Format::EdgeNet
+        | Format::Kubernetes => false,
+    }
+}
+
+/// Whether a text of this format has to be read by the descriptor. Plain Kubernetes objects go as they
+/// are unless there is something to run among them, which the server would not know.
 fn reads(format: Format, documents: &[Node], from: Option<Format>) -> bool {
     match format {
         _ if from.is_some() => true,
-        // What is no object beside them the server cannot take.
-        Format::Codeco | Format::CharityOrchestration => {
-            documents.iter().any(|document| document.get("kind").is_none())
-        }
         Format::Kubernetes => documents.iter().any(is_workload),
         Format::Native
+        | Format::Codeco
+        | Format::CharityOrchestration
         | Format::Icos
         | Format::CharityTosca
         | Format::Ceaml

@@ -184,7 +184,7 @@ fn refusal(reading: &Reading) -> String {
             };
             let meant = match &found.mend {
                 Some(mend) if !mend.replacement.trim().is_empty() => {
-                    format!(" (did you mean {:?}?)", mend.replacement)
+                    format!(" (did you mean {:?}?)", mend.replacement.trim_matches('"'))
                 }
                 Some(_) | None => String::new(),
             };

@@ -63,6 +63,19 @@ async fn kubectl_applies_a_codecoapp_and_reads_its_status() {
     .await;
 }
 
+/// As with any other descriptor, a namespace that it names comes into being.
+#[tokio::test]
+async fn the_shell_applies_a_codecoapp_into_the_namespace_that_it_names() {
+    let tombolo = Tombolo::start().await;
+    let elsewhere = CODECO.replace("namespace: default", "namespace: stands");
+    assert_ne!(elsewhere, CODECO);
+    tombolo.shell_with(&["apply", "-f", "-"], &elsewhere).await.ok();
+    eventually("the App is made there", async || {
+        get(&tombolo, &["app/parcel-line", "-n", "stands"]).await
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn what_somebody_adds_to_an_owned_app_is_taken_back() {
     if tools::kubectl("descriptors::what_somebody_adds_to_an_owned_app").is_none() {
@@ -117,10 +130,18 @@ async fn a_folder_of_all_formats_is_applied_compared_and_deleted() {
 
 #[tokio::test]
 async fn a_mistake_in_a_foreign_object_stands_in_its_own_status() {
+    if tools::kubectl("descriptors::a_mistake_in_a_foreign_object").is_none() {
+        return;
+    }
     let tombolo = Tombolo::start().await;
     let wrong = CODECO.replace("securityClass: Medium", "securityClass: Enormous");
     assert_ne!(wrong, CODECO);
-    tombolo.shell_with(&["apply", "-f", "-"], &wrong).await.ok();
+    // The shell tells the line, and sends nothing.
+    let ran = tombolo.shell_with(&["apply", "-f", "-"], &wrong).await;
+    assert_eq!(ran.code, Some(1), "{ran:#?}");
+    assert!(ran.stderr.contains("securityClass: Enormous"), "{ran:#?}");
+    assert!(get(&tombolo, &["codecoapp/parcel-line"]).await.is_none());
+    tombolo.kubectl_with(&["apply", "-f", "-"], &wrong).await.ok();
     let status = eventually("the refusal", async || {
         let object = get(&tombolo, &["codecoapp/parcel-line"]).await?;
         (object["status"]["status"] == "Error").then(|| object["status"].clone())

@@ -188,6 +188,14 @@ fn what_cannot_be_read_is_refused_in_its_own_status_and_its_app_is_left_alone() 
     );
     carry_out(&mut observed);
     assert_eq!(observed.apps.len(), 1);
+    observed.objects[0].object["spec"]["securityClass"] = json!("Hihg");
+    check(
+        &observed,
+        expect![[r#"
+        write the status: what it says is old
+          {"errorMsg":"spec.securityClass: \"Hihg\" is not known here, expected \"High\", \"Good\", \"Medium\", \"Low\" or \"None\" (did you mean \"High\"?)","status":"Error"}
+    "#]],
+    );
 }
 
 #[test]
