@@ -102,10 +102,6 @@ async fn what_is_installed_is_valid_and_an_uninstall_leaves_nothing() {
 
     let engines = fs::read_to_string(data.join("engines.json")).unwrap();
     assert!(engines.contains(docker.to_str().unwrap()), "and which engine to use: {engines}");
-    // An option of today counts more than what was said at the joining, and needs no new token.
-    let more = ["--watts", "4:15", "--print"].map(str::to_owned);
-    let printed = run(words("install").into_iter().chain(more).collect()).await.ok();
-    assert!(printed.lines().any(|line| line.ends_with("--watts=4:15")), "{printed}");
 
     run(words("uninstall")).await.failed();
     assert!(unit.exists() && data.exists(), "without --yes nobody is there to agree");
@@ -116,4 +112,20 @@ async fn what_is_installed_is_valid_and_an_uninstall_leaves_nothing() {
     let again = run(words("uninstall")).await;
     assert_eq!(again.code, Some(0), "again is no failure: {again:?}");
     assert!(binary::path().exists(), "the program itself stays");
+}
+
+/// An option of today counts more than what was said at the joining, and needs no new token.
+#[test]
+fn what_is_said_at_the_installation_is_in_the_unit() {
+    let print = |more: &[&str], host: &str| {
+        let mut install = Command::new(binary::path());
+        install.args(["agent", "install", "--print"]).args(more).env("DOCKER_HOST", host);
+        let printed = String::from_utf8(install.output().unwrap().stdout).unwrap();
+        let exec = printed.lines().find(|line| line.starts_with("ExecStart=")).unwrap();
+        exec.split_once(" --data /var/lib/tombolo-agent").unwrap().1.to_owned()
+    };
+    assert_eq!(print(&[], ""), "");
+    assert_eq!(print(&["--watts", "4:15"], ""), " --watts=4:15");
+    assert_eq!(print(&["--docker", "none"], "unix:///run/d.sock"), " --docker=none");
+    assert_eq!(print(&[], "unix:///run/d.sock"), " --docker=/run/d.sock", "a service has none");
 }
