@@ -227,6 +227,35 @@ async fn an_update_that_fails_goes_back_to_what_was_well() {
 }
 
 #[tokio::test]
+async fn others_are_sent_to_the_old_one_until_the_new_one_is_well() {
+    let run =
+        |port: u16| json!({"run": {"process": {"command": ["web", "$(PORT)"], "ports": [port]}}});
+    let mut world = World::with("web", run(8080));
+    world.settle().await;
+    world.after(3).await;
+    let told = |world: &World| {
+        let status = world.converge.held.assignments["web"].status.clone().unwrap();
+        (status.instance.unwrap(), status.ports[0].published)
+    };
+    let reached = async |world: &World| {
+        let look = observe::look(&world.converge.drivers).await;
+        let nearby = world.converge.nearby(&look, &world.now());
+        nearby.reached.into_values().flatten().collect::<Vec<_>>()
+    };
+    let (before, known) = (told(&world), reached(&world).await);
+    assert_eq!(known.len(), 1);
+    world.change("web", run(9090));
+    world.settle().await;
+    let running = observe::look(&world.converge.drivers).await.instances.len();
+    assert_eq!(running, 2, "{:?}", world.done());
+    assert_eq!((told(&world), reached(&world).await), (before.clone(), known.clone()));
+    world.after(3).await;
+    assert_ne!(told(&world), before);
+    let now = reached(&world).await;
+    assert!(now.len() == 1 && now != known, "{now:?} after {known:?}");
+}
+
+#[tokio::test]
 async fn what_is_not_assigned_any_more_stops_once_a_server_says_so() {
     let mut world = World::with("web", json!({}));
     world.settle().await;
