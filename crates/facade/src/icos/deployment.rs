@@ -3,7 +3,7 @@
 
 use axum::body::Bytes;
 use axum::extract::{Path, Query};
-use axum::http::{Request, StatusCode};
+use axum::http::StatusCode;
 use axum::{Extension, Json};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{
@@ -15,7 +15,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tombolo_apiserver::guard::Caller;
 use tombolo_descriptor::{NoFiles, Reading, Source, report};
-use tombolo_model::{App, Assignment, keys};
+use tombolo_model::errand::LogOptions;
+use tombolo_model::{App, Assignment};
 
 use super::job;
 use crate::refusal::Refusal;
@@ -27,6 +28,7 @@ const FIELD_MANAGER: &str = "tombolo-icos";
 /// Of each instance. More is for `tombolo logs`, which follows.
 const LOG_LINES_DEFAULT: u32 = 100;
 const LOG_LINES_MAX: u32 = 10_000;
+const LOG_BYTES_MAX: u64 = 1024 * 1024;
 pub(super) const NAMESPACE_DEFAULT: &str = "default";
 
 pub(crate) async fn list(Extension(caller): Extension<Caller>) -> Answer {
@@ -132,10 +134,12 @@ pub(crate) async fn logs(
     };
     own.retain(wanted);
     own.sort_by_key(|one| (one.spec.component.clone(), one.spec.replica, one.name_any()));
-    let tail = query.tail.unwrap_or(LOG_LINES_DEFAULT).min(LOG_LINES_MAX);
+    let tail_lines = Some(query.tail.unwrap_or(LOG_LINES_DEFAULT).min(LOG_LINES_MAX));
+    let options = LogOptions { tail_lines, ..LogOptions::default() };
     let mut text = String::new();
     for one in &own {
-        let log = match log(&caller.client, &namespace(&app), &one.name_any(), tail).await {
+        let log = caller.log(&namespace(&app), &one.name_any(), &options, LOG_BYTES_MAX).await;
+        let log = match log {
             Ok(log) => log,
             Err(kube::Error::Api(status)) if status.code != 403 => format!("({})", status.message),
             Err(error) => return Err(error.into()),
@@ -145,20 +149,6 @@ pub(crate) async fn logs(
         }
     }
     Ok(text)
-}
-
-async fn log(
-    client: &Client,
-    namespace: &str,
-    assignment: &str,
-    tail: u32,
-) -> Result<String, kube::Error> {
-    let (group, version) = (keys::GROUP, keys::VERSION);
-    let path = format!(
-        "/apis/{group}/{version}/namespaces/{namespace}/assignments/{assignment}/log?tailLines={tail}"
-    );
-    let request = Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
-    client.request_text(request).await
 }
 
 /// ICOS answers 405 where a descriptor cannot be used, and its clients know it so.
