@@ -361,7 +361,7 @@ async fn the_answer_of_a_node_that_was_not_asked_is_refused() {
         "apiVersion": "tombolo.dev/v1alpha1", "kind": "Assignment",
         "metadata": {"name": "web", "namespace": "default"},
         "spec": {"app": "shop", "component": "web", "replica": 0, "site": "north", "node": "crane",
-            "engine": "host", "run": {"process": {"command": ["sleep", "3600"]}}},
+            "engine": "host", "stopped": true, "run": {"process": {"command": ["true"]}}},
     });
     tombolo.shell_with(&["apply", "-f", "-"], &assignment.to_string()).await.ok();
     let clients: Vec<Client> =
