@@ -11,7 +11,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, USER_AGENT};
 use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue, Request, Response, Uri};
 use http_body_util::BodyExt as _;
@@ -35,6 +35,9 @@ use crate::credentials::{Credentials, Identity};
 
 /// A controller that does not take the connection within this is not there.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Who we are in managedFields, where a request does not say it itself.
+const PROGRAM: &str = "tombolo-agent";
 
 /// A body that may flow, in both directions.
 pub type Flow = UnsyncBoxBody<Bytes, io::Error>;
@@ -177,6 +180,7 @@ fn authenticated(credentials: &Credentials, instance: &str, turn: usize) -> Resu
     let value = HeaderValue::from_str(instance)
         .map_err(|error| Error::Answer { problem: error.to_string() })?;
     config.headers.push((HeaderName::from_static(INSTANCE_HEADER), value));
+    config.headers.push((USER_AGENT, HeaderValue::from_static(PROGRAM)));
     let wire = wire(&config)?;
     Ok(Ways { client: client(config)?, wire })
 }

@@ -2,7 +2,7 @@
 //! agent has no open port, so it waits for errands on a connection of its own making, and dials
 //! another to answer each. Started by [`crate::work`]; start at [`run`].
 //!
-//! The waiting connection is nearly silent: a word from the server every minute. If it breaks, it is
+//! The waiting connection is nearly silent: a word from the server every 100 s. If it breaks, it is
 //! dialled again; what is under way goes on.
 
 mod exec;
@@ -26,7 +26,7 @@ use crate::converge::Drivers;
 use line::Line;
 
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// The server says every minute that it is still there: without a word for so long, it is not.
+/// The server says every 100 s that it is still there: without a word for so long, it is not.
 const SILENCE_MAX: Duration = Duration::from_secs(150);
 const PAUSE_MIN: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(10);

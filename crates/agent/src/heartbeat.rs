@@ -95,10 +95,8 @@ async fn renew(
     pace: Pace,
 ) -> Result<Annotations, Error> {
     let name = keys::node_lease(node);
-    let path = format!(
-        "/apis/coordination.k8s.io/v1/namespaces/{SYSTEM_NAMESPACE}/leases/{name}\
-         ?fieldManager={FIELD_MANAGER}"
-    );
+    // A path is sent in full each time, other than the headers, which say who we are.
+    let path = format!("/apis/coordination.k8s.io/v1/namespaces/{SYSTEM_NAMESPACE}/leases/{name}");
     let spec = lease(&name, holder, pace, None)["spec"].take();
     let change = json!({"spec": spec});
     let renewed = connection::patch_quietly(client, &path, &change);

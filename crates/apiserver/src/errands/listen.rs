@@ -21,8 +21,8 @@ use crate::status::Failure;
 use crate::{agents, authenticate};
 
 /// How often an agent that waits is told that we are there. It is what an idle agent hears of us, so
-/// it must be little: some 20 bit/s.
-const WORD_EVERY: Duration = Duration::from_secs(60);
+/// it must be little: some 10 bit/s. It takes us for gone after 150 s.
+const WORD_EVERY: Duration = Duration::from_secs(100);
 /// While an errand is under way.
 const ALIVE_EVERY: Duration = Duration::from_secs(30);
 /// Frames that wait for an agent that does not read.
