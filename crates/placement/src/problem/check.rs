@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{Choice, Group, Problem, Scope};
+use super::{Candidate, Choice, Group, Problem, Scope};
 
 /// More than this times the items would leave `i64`.
 const COST_MAX: i64 = 1 << 40;
@@ -142,9 +142,12 @@ impl Problem {
         if item.barred.contains(&choice.node) {
             return None;
         }
-        let class = &self.classes[item.class as usize];
-        let candidate =
-            class.candidates.iter().find(|c| c.node == choice.node && c.engine == choice.engine)?;
+        let candidates = &self.classes[item.class as usize].candidates;
+        // Where they are in the order of nodes it is found at once; where not, by looking at all.
+        let near = candidates.partition_point(|candidate| candidate.node < choice.node);
+        let wanted = |c: &&Candidate| c.node == choice.node && c.engine == choice.engine;
+        let there = candidates[near..].iter().take_while(|c| c.node == choice.node).find(wanted);
+        let candidate = there.or_else(|| candidates.iter().find(wanted))?;
         let on_node = item.adjust.iter().filter(|(node, _)| *node == choice.node);
         let adjust: i64 = on_node.map(|(_, delta)| i64::from(*delta)).sum();
         Some(i64::from(candidate.value) + adjust)
