@@ -175,6 +175,22 @@ fn stops_when_told_to() {
 }
 
 #[test]
+fn the_bound_of_a_large_problem_holds_for_better_answers_too() {
+    let mut better = 0;
+    for seed in 0..4 {
+        let size = Size { parts: 10, items: 10, load: 50, ..medium(seed, seed % 2 == 0) };
+        let problem = sample::problem(&size);
+        let of = |work| select(&problem, &Limits { work, ..Limits::default() }).unwrap();
+        let (hurried, patient) = (of(1_000), of(400_000));
+        if hurried.parts == patient.parts {
+            assert!(hurried.bound >= patient.objective, "seed {seed}");
+            better += usize::from(patient.objective > hurried.objective);
+        }
+    }
+    assert!(better > 0, "patience never gained anything");
+}
+
+#[test]
 fn a_part_without_room_does_not_spoil_the_others() {
     let mut problem = sample::problem(&Size { parts: 20, ..medium(5, true) });
     let first = problem.parts[7].items[0] as usize;
