@@ -31,7 +31,7 @@ use crate::desired::{self, Job, Place};
 use crate::health::Checks;
 use crate::held::{Good, Held};
 use crate::nearby::Nearby;
-use crate::observe::{self, Look};
+use crate::observe::{self, Look, Unanswered};
 use crate::peer_files::PeerFiles;
 use crate::report::{self, Sight};
 use crate::tell::{What, Write};
@@ -57,6 +57,7 @@ pub struct Converge {
     memory: Memory,
     claims: claim::Memory,
     checks: Checks,
+    unanswered: Unanswered,
     /// Only an agent with a folder keeps them.
     peer_files: Option<PeerFiles>,
     actions: JoinSet<Done>,
@@ -116,6 +117,7 @@ impl Converge {
             held,
             claims: claim::Memory::default(),
             checks: Checks::new(),
+            unanswered: Unanswered::default(),
             peer_files: None,
             actions: JoinSet::new(),
             busy: BTreeMap::new(),
@@ -165,7 +167,7 @@ impl Converge {
 
     /// Looks, decides, acts; once. Takes no hint of what changed, and does not retry.
     pub async fn activate(&mut self, now: &Now) -> Report {
-        let look = observe::look(&self.drivers).await;
+        let look = observe::look(&self.drivers, &mut self.unanswered).await;
         let nearby = self.nearby(&look, now);
         self.tell_peers(&look, &nearby);
         let jobs = self.jobs(&look, &nearby);

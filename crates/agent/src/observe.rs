@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use futures::future::join_all;
+use tokio::task::AbortHandle;
 use tombolo_driver::{Driver, Error, Exit, Instance, InstanceId, State};
 use tombolo_model::Engine;
 use tombolo_plan::instances::{Health, Id, Problem, Retry, Seen};
@@ -13,6 +14,8 @@ use crate::desired::problem;
 
 /// An engine that does not answer within this is as good as away.
 const LIST_TIMEOUT: Duration = Duration::from_secs(5);
+/// And after this the question itself is given up.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What is there, and which engines did not say.
 #[derive(Debug, Default)]
@@ -21,14 +24,54 @@ pub(crate) struct Look {
     pub(crate) silent: BTreeMap<Engine, Error>,
 }
 
-pub(crate) async fn look(drivers: &BTreeMap<Engine, Arc<dyn Driver>>) -> Look {
-    let lists = drivers.iter().map(async |(engine, driver)| {
-        let listed = tokio::time::timeout(LIST_TIMEOUT, driver.list()).await;
-        let late = |_| Error::TimedOut { doing: "listing".to_owned(), after: LIST_TIMEOUT };
-        (*engine, listed.map_err(late).and_then(|listed| listed))
+/// Questions that an engine has not answered in time. While one is open the engine is not waited for
+/// again: one that hangs would hold up all the others at every look.
+#[derive(Debug, Default)]
+pub(crate) struct Unanswered(BTreeMap<Engine, AbortHandle>);
+
+impl Unanswered {
+    /// Whether the engine still owes an answer. One is given up after [`ANSWER_TIMEOUT`] at the
+    /// latest: it may have got lost.
+    fn owes(&mut self, engine: Engine) -> bool {
+        self.0.retain(|_, question| !question.is_finished());
+        self.0.contains_key(&engine)
+    }
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        self.0.values().for_each(AbortHandle::abort);
+    }
+}
+
+pub(crate) async fn look(
+    drivers: &BTreeMap<Engine, Arc<dyn Driver>>,
+    unanswered: &mut Unanswered,
+) -> Look {
+    let asked = drivers.iter().map(|(engine, driver)| {
+        let question = (!unanswered.owes(*engine)).then(|| {
+            let driver = Arc::clone(driver);
+            tokio::spawn(async move {
+                tokio::time::timeout(ANSWER_TIMEOUT, driver.list()).await.unwrap_or_else(|_| late())
+            })
+        });
+        (*engine, question)
+    });
+    let asked: Vec<_> = asked.collect();
+    let lists = asked.into_iter().map(async |(engine, question)| {
+        let Some(mut question) = question else { return (engine, late(), None) };
+        match tokio::time::timeout(LIST_TIMEOUT, &mut question).await {
+            Ok(Ok(listed)) => (engine, listed, None),
+            Ok(Err(error)) => {
+                let doing = "finish listing".to_owned();
+                (engine, Err(Error::Failed { doing, source: Arc::new(error) }), None)
+            }
+            Err(_) => (engine, late(), Some(question.abort_handle())),
+        }
     });
     let mut look = Look::default();
-    for (engine, listed) in join_all(lists).await {
+    for (engine, listed, open) in join_all(lists).await {
+        unanswered.0.extend(open.map(|open| (engine, open)));
         match listed {
             Ok(instances) => {
                 let known = instances.into_iter();
@@ -38,6 +81,10 @@ pub(crate) async fn look(drivers: &BTreeMap<Engine, Arc<dyn Driver>>) -> Look {
         }
     }
     look
+}
+
+fn late() -> Result<Vec<Instance>, Error> {
+    Err(Error::TimedOut { doing: "listing".to_owned(), after: LIST_TIMEOUT })
 }
 
 pub(crate) fn id(instance: &InstanceId) -> Id {

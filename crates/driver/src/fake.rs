@@ -33,6 +33,8 @@ struct Held {
     instances: BTreeMap<InstanceId, Kept>,
     /// Fails every call while it is there.
     unreachable: bool,
+    /// Does not answer when it is asked what there is.
+    hangs: bool,
     /// Fails the next starts of the Assignment with this uid.
     failures: BTreeMap<String, Vec<Error>>,
     /// Commands whose check does not come out well, with their outcome.
@@ -71,6 +73,16 @@ impl Fake {
     pub fn reachable(&self) {
         self.held().unreachable = false;
         self.wake();
+    }
+
+    /// From now on it takes questions for what there is and answers none.
+    pub fn hangs(&self) {
+        self.held().hangs = true;
+    }
+
+    /// New questions are answered again; those from before never are.
+    pub fn answers(&self) {
+        self.held().hangs = false;
     }
 
     /// The next start of an instance of this Assignment fails. Called twice, the next two do.
@@ -310,6 +322,9 @@ impl Driver for Fake {
         let instances = |held: &mut Held| {
             Ok(held.instances.values().map(|kept| kept.instance.clone()).collect())
         };
+        if self.held().hangs {
+            return Box::pin(std::future::pending());
+        }
         ready(self.act(instances))
     }
 

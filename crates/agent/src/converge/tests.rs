@@ -301,6 +301,28 @@ async fn an_engine_that_is_away_is_told_and_nothing_is_started_twice() {
     assert_eq!(world.done(), ["start web@1"]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_engine_that_hangs_holds_up_the_others_once_and_not_at_every_look() {
+    let mut world = World::with("web", json!({}));
+    let docker = Fake::new(Engine::Docker);
+    world.converge.drivers.insert(Engine::Docker, Arc::new(docker.clone()));
+    world.settle().await;
+    docker.hangs();
+    world.look().await;
+    let before = tokio::time::Instant::now();
+    world.engine.exits(&world.id("web"), 1);
+    world.settle().await;
+    assert_eq!(world.done(), ["start web@1", "start web@1"]);
+    assert_eq!(before.elapsed(), Duration::ZERO, "nobody waits for it any more");
+    // What was asked before is lost for good; at last it is given up, and a new question answered.
+    docker.answers();
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let now = world.now();
+    world.converge.activate(&now).await;
+    let look = observe::look(&world.converge.drivers, &mut world.converge.unanswered).await;
+    assert!(look.silent.is_empty(), "{look:?}");
+}
+
 #[tokio::test]
 async fn what_is_deleted_is_let_go_of_only_when_it_is_gone() {
     let mut world = World::with("web", json!({}));

@@ -19,7 +19,7 @@ pub(super) struct Found {
 
 /// All instances of an Assignment, the one that serves first.
 pub(super) async fn all(drivers: &Drivers, assignment: &str) -> Vec<Found> {
-    let look = observe::look(drivers).await;
+    let look = observe::look(drivers, &mut observe::Unanswered::default()).await;
     let ours = look.instances.into_iter().filter(|(id, _)| id.assignment == assignment);
     let mut found: Vec<Found> = ours
         .filter_map(|(_, (engine, instance))| {
