@@ -6,6 +6,8 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::tools;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/docker-engine.sh");
@@ -63,6 +65,24 @@ impl Engine {
         self.tell("back");
     }
 
+    /// It takes connections and answers none, until [`Engine::thaws`].
+    pub fn freezes(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    pub fn thaws(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Nobody hears it while the engine is gone.
+    fn signal(&self, signal: Signal) {
+        let pid = std::fs::read_to_string(self.folder.join("pid")).unwrap_or_default();
+        if let Some(pid) = pid.trim().parse().ok().and_then(Pid::from_raw) {
+            // It may have ended by itself.
+            let _ = kill_process(pid, signal);
+        }
+    }
+
     fn tell(&mut self, word: &str) {
         let words = self.words.as_mut().expect("it has not ended");
         writeln!(words, "{word}").expect("the script listens");
@@ -78,6 +98,8 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
+        // A frozen one could not end.
+        self.thaws();
         // Its input ends, and with it everything that it runs.
         self.words = None;
         drop(self.keeper.wait());

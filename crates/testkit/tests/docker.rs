@@ -276,3 +276,49 @@ async fn an_engine_that_goes_takes_nothing_with_it() {
         .await;
     assert!(!runs(serving));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_hangs_is_told_and_holds_up_nobody_else() {
+    let Some(docker) = Docker::start("hangs").await else { return };
+    docker.assign("boxed", sleeper(), json!({})).await;
+    let free = json!({"engine": "host", "run": {"process": {"command": ["sleep", "3600"]}}});
+    docker.rig.assign("free", free).await;
+    let before = docker.rig.until_up("boxed").await;
+    let process = docker.rig.until_up("free").await;
+
+    docker.engine.freezes();
+    let fact = Instant::now();
+    // Nothing happens that the agent would have to look at: the next look finds it.
+    docker
+        .rig
+        .assign(
+            "late",
+            json!({"engine": "host", "stopped": true,
+        "run": {"process": {"command": ["sleep", "3600"]}}}),
+        )
+        .await;
+    let message = docker.rig.until_degraded("boxed", "TimedOut", fact).await;
+    assert!(message.contains("listing took longer than 5s"), "{message}");
+    let fact = Instant::now();
+    kill9(container(&process).parse().unwrap());
+    docker
+        .rig
+        .until("it was restarted", "free", |found| {
+            found["status"]["restarts"] == 1 && condition(found, "Available")["status"] == "True"
+        })
+        .await;
+    print_time("a process is killed while the Docker engine hangs", fact);
+
+    docker.engine.thaws();
+    let after = docker.rig.until_up("boxed").await;
+    print_time("the engine answers again", fact);
+    assert_eq!(container(&after), container(&before));
+    assert_eq!(after["status"]["restarts"], 0);
+    docker.rig.change("free", json!({"stopped": true})).await;
+    docker
+        .rig
+        .until("it was stopped", "free", |found| {
+            condition(found, "Available")["reason"] == "Stopped"
+        })
+        .await;
+}
