@@ -52,16 +52,8 @@ async fn what_is_installed_is_valid_and_an_uninstall_leaves_nothing() {
     let refused = run(words("install")).await.failed();
     assert!(refused.contains("has never joined anything"), "{refused}");
     tombolo.shell(&["token", "create", "--site", "north", "-o", join.to_str().unwrap()]).await.ok();
-    let more = [
-        "--join-file",
-        join.to_str().unwrap(),
-        "--name",
-        "n1",
-        "--cpu",
-        "3",
-        "--docker",
-        docker.to_str().unwrap(),
-    ];
+    let (file, socket) = (join.to_str().unwrap(), docker.to_str().unwrap());
+    let more = ["--join-file", file, "--name", "n1", "--cpu=3", "--docker", socket];
     // Where no unit can be written, the token is still good afterwards.
     let nowhere = root.path().join("nowhere").display().to_string();
     let lost =
