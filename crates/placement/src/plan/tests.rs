@@ -68,6 +68,19 @@ fn a_bound_on_latency_holds_even_against_the_score() {
 }
 
 #[test]
+fn who_runs_too_far_from_its_partner_by_now_moves_to_it() {
+    let text = format!("{TWO_SITES}\nrun shop/web cam 0 a1\nrun shop/web seer 0 b1");
+    let parts = |latency: &str| {
+        let connects = json!([{"to": "seer", "latency": latency}]);
+        json!([{"name": "cam", "needs": {"nodes": ["a1"]}, "connects": connects}, {"name": "seer"}])
+    };
+    let of =
+        |latency: &str| shown(&world(&text).with([web(parts(latency))]).plan(&Options::default()));
+    assert_eq!(of("30ms"), "");
+    assert!(of("29ms").contains("seer/0: move from b1 on a"), "{}", of("29ms"));
+}
+
+#[test]
 fn bandwidth_is_used_up() {
     let parts = |rate: &str| {
         json!([
