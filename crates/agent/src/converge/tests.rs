@@ -238,7 +238,8 @@ async fn others_are_sent_to_the_old_one_until_the_new_one_is_well() {
         (status.instance.unwrap(), status.ports[0].published)
     };
     let reached = async |world: &World| {
-        let look = observe::look(&world.converge.drivers).await;
+        let look =
+            observe::look(&world.converge.drivers, &mut observe::Unanswered::default()).await;
         let nearby = world.converge.nearby(&look, &world.now());
         nearby.reached.into_values().flatten().collect::<Vec<_>>()
     };
@@ -246,7 +247,10 @@ async fn others_are_sent_to_the_old_one_until_the_new_one_is_well() {
     assert_eq!(known.len(), 1);
     world.change("web", run(9090));
     world.settle().await;
-    let running = observe::look(&world.converge.drivers).await.instances.len();
+    let running = observe::look(&world.converge.drivers, &mut observe::Unanswered::default())
+        .await
+        .instances
+        .len();
     assert_eq!(running, 2, "{:?}", world.done());
     assert_eq!((told(&world), reached(&world).await), (before.clone(), known.clone()));
     world.after(3).await;
