@@ -60,9 +60,11 @@ impl Error {
     /// What a failed heartbeat means. Only a certificate that is not taken any more is a refusal:
     /// whatever else is wrong on the server may be mended there while the agent goes on.
     pub(crate) fn of_heartbeat(error: kube::Error) -> Error {
-        match Error::of_request(error) {
-            Error::Refused { message, code } if code != 401 => Error::Answer { problem: message },
-            other => other,
+        match error {
+            kube::Error::Api(status) if status.code != 401 && status.reason != "Quarantined" => {
+                Error::Answer { problem: status.message }
+            }
+            other => Error::of_request(other),
         }
     }
 
@@ -78,5 +80,27 @@ impl Error {
             }
             other => Error::Unreachable { source: Box::new(other) },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn a_server_that_answers_a_heartbeat_is_there() {
+        let answered = |code: u16, reason: &str| {
+            let status = Status { code, reason: reason.to_owned(), ..Status::default() };
+            Error::of_heartbeat(kube::Error::Api(Box::new(status)))
+        };
+        for code in [400, 403, 409, 429, 500, 503] {
+            assert!(matches!(answered(code, "Other"), Error::Answer { .. }), "{code}");
+        }
+        assert!(matches!(answered(401, "Unauthorized"), Error::Refused { code: 401, .. }));
+        assert!(matches!(answered(409, "Quarantined"), Error::Quarantined { .. }));
+        let cut = kube::Error::Service("cut".into());
+        assert!(matches!(Error::of_heartbeat(cut), Error::Unreachable { .. }));
     }
 }

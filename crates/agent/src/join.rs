@@ -87,13 +87,16 @@ async fn renew_at(
 ) -> Result<String, Error> {
     let told = &credentials.identity.labels;
     let dropped: Vec<&String> = told.keys().filter(|key| !labels.contains_key(*key)).collect();
+    // What was said before may have been changed on the Node since, and that stays.
+    let said_anew: BTreeMap<&String, &String> =
+        labels.iter().filter(|(key, value)| told.get(*key) != Some(*value)).collect();
     let client = connection::anonymous(address, &credentials.identity.authority)?;
     let given = get(&client, "/tombolo/nonce").await?;
     let nonce = given["nonce"].as_str().unwrap_or_default();
     let body = json!({
         "certificate": credentials.identity.certificate,
         "request": request::make(&credentials.key_pem, nonce)?, "instance": instance,
-        "labels": labels, "labelsDropped": dropped,
+        "labels": said_anew, "labelsDropped": dropped,
     });
     let renewed: Joined = post(&client, "/tombolo/renew", &body).await?;
     Ok(renewed.certificate)

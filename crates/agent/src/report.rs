@@ -157,7 +157,12 @@ pub fn news(before: &AssignmentStatus, after: &AssignmentStatus) -> Vec<Told> {
     if was == is {
         return news;
     }
-    let up = |status: &AssignmentStatus| is_true(&status.conditions, condition::AVAILABLE);
+    // What was up when the link was cut has not been started since.
+    let up = |status: &AssignmentStatus| {
+        is_true(&status.conditions, condition::AVAILABLE)
+            || find(&status.conditions, condition::AVAILABLE)
+                .is_some_and(|known| known.reason == condition::NODE_SILENT)
+    };
     let degraded = is_true(&after.conditions, condition::DEGRADED);
     let is = is.unwrap_or_default();
     match (is.as_str(), degraded) {

@@ -283,8 +283,7 @@ async fn live(
 }
 
 /// Renews a certificate whose time has come, or with which new labels go to the Node, and says when to
-/// look again. While an expired one
-/// cannot be renewed there is no use in a heartbeat.
+/// look again. While an expired one cannot be renewed there is no use in a heartbeat.
 async fn renew_if_due(
     agent: &mut Agent,
     replacer: &Replacer,
@@ -294,9 +293,10 @@ async fn renew_if_due(
     let lifetime = agent.credentials.lifetime()?;
     let node = &agent.credentials.identity.node;
     let relabelled = agent.credentials.identity.labels != agent.offer.labels;
-    let wait = match renewal::due(&lifetime, node, now) {
+    let (wait, for_labels_only) = match renewal::due(&lifetime, node, now) {
         Due::In(wait) if !is_doubtful(failures) && !relabelled => return Ok(wait.min(LOOK_AGAIN)),
-        Due::In(_) | Due::Now => renewal::retry(failures),
+        Due::In(_) => (renewal::retry(failures), !is_doubtful(failures)),
+        Due::Now => (renewal::retry(failures), false),
     };
     match join::renew(&agent.credentials, &agent.instance, &agent.offer.labels).await {
         Ok(identity) => {
@@ -312,6 +312,15 @@ async fn renew_if_due(
         // The old one still holds: the heart goes on beating meanwhile.
         Err(error) if error.retryable() && !agent.credentials.is_expired(now) => {
             tracing::warn!(error = chain(&error), "cannot renew the certificate yet");
+            Ok(wait)
+        }
+        // The certificate is good all the while.
+        Err(error @ Error::Refused { .. }) if for_labels_only => {
+            tracing::error!(
+                error = chain(&error),
+                "the new labels are refused until the next start"
+            );
+            agent.offer.labels.clone_from(&agent.credentials.identity.labels);
             Ok(wait)
         }
         Err(error) => Err(error),
@@ -353,12 +362,19 @@ async fn after(
         }
         error if error.retryable() => {
             tracing::warn!(error = chain(&error), "no heartbeat; trying again");
+            let pause = agent.offer.pace().beat().min(TRY_AGAIN);
+            let others = agent.credentials.identity.addresses.len() > 1;
+            if matches!(error, Error::Answer { .. }) && !others {
+                // It is there and has its reasons: what is under way on the connection goes on, and
+                // a server with too much to do is not asked for everything anew.
+                return Ok(pause);
+            }
             if replacer.has_tried_all(&agent.credentials) && learn(agent).await {
                 replacer.begin_anew(&agent.credentials)?;
                 return Ok(Duration::ZERO);
             }
             replacer.next_address(&agent.credentials)?;
-            Ok(agent.offer.pace().beat().min(TRY_AGAIN))
+            Ok(pause)
         }
         error => Err(error),
     }

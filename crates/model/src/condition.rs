@@ -26,6 +26,10 @@ pub const CLONED: &str = "Cloned";
 /// Of a Node: its agent cannot write to its disk.
 pub const DISK_PRESSURE: &str = "DiskPressure";
 
+/// The reason of an Assignment's Available while nobody hears its node: it was up when it was last
+/// heard of.
+pub const NODE_SILENT: &str = "NodeSilent";
+
 /// One fact about an object: true, false or unknown, since when and why.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

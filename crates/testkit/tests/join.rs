@@ -315,6 +315,8 @@ async fn what_the_operator_says_anew_is_on_the_node() {
         "camera=yes",
         "--label",
         "hall=1",
+        "--label",
+        "floor=2",
         "--cpu",
         "2",
         "--location",
@@ -333,16 +335,18 @@ async fn what_the_operator_says_anew_is_on_the_node() {
         .await
     };
     described("yes", "2", 48.5).await;
-    let by_hand = json!({"metadata": {"labels": {"shift": "night"}}});
+    let by_hand = json!({"metadata": {"labels": {"shift": "night", "floor": "3"}}});
     let nodes: Api<Node> = Api::all(tombolo.client().await);
     nodes.patch("crane", &PatchParams::default(), &Patch::Merge(by_hand)).await.unwrap();
     agent.stop().await;
 
-    let anew = ["--label", "camera=no", "--label", "line=7", "--cpu", "3", "--location", "50.5,8"];
+    let labels = ["--label", "camera=no", "--label", "line=7", "--label", "floor=2"];
+    let anew = [&labels[..], &["--cpu", "3", "--location", "50.5,8"]].concat();
     let agent = Agent::start(&tombolo, "crane", &anew);
     let node = described("no", "3", 50.5).await;
     let labels = &node["metadata"]["labels"];
     assert_eq!((&labels["line"], &labels["shift"]), (&json!("7"), &json!("night")), "{labels}");
+    assert_eq!(labels["floor"], "3", "it was said before, and not anew: {labels}");
     assert_eq!(labels["hall"], Value::Null, "it is not said any more: {labels}");
     assert_eq!(labels["tombolo.dev/site"], "north");
     agent.stop().await;

@@ -73,3 +73,16 @@ fn people_hear_of_starts_restarts_and_of_what_goes_wrong() {
         "]],
     );
 }
+
+#[test]
+fn what_ran_on_while_its_node_was_silent_was_not_started() {
+    let before = status_of(&Phase::Running, &AssignmentStatus::default(), 0);
+    let mut doubted = before.clone();
+    let available = doubted.conditions.iter_mut().find(|known| known.kind == condition::AVAILABLE);
+    let available = available.unwrap();
+    available.status = tombolo_model::ConditionStatus::Unknown;
+    available.reason = condition::NODE_SILENT.to_owned();
+    assert_eq!(news(&doubted, &before), []);
+    let other = AssignmentStatus { instance: Some("4711".to_owned()), ..before };
+    assert_eq!(news(&doubted, &other)[0].reason, "Started");
+}

@@ -5,14 +5,11 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use tombolo_model::condition::{self, AVAILABLE, Finding};
+use tombolo_model::condition::{self, AVAILABLE, Finding, NODE_SILENT};
 use tombolo_model::{Assignment, ConditionStatus};
 
 use super::Doubt;
 use super::current::{World, is_available};
-
-/// The `reason` of the condition.
-const REASON: &str = "NodeSilent";
 
 /// Those whose doubt is written already, by uid, for as long as their node stays silent. If the
 /// agent says something else in the meantime, it can write though it is not heard: its word stands,
@@ -54,7 +51,7 @@ fn doubt(assignment: &Assignment, node: &str, time_of_day: &Time) -> Doubt {
     let finding = Finding {
         kind: AVAILABLE,
         status: ConditionStatus::Unknown,
-        reason: REASON,
+        reason: NODE_SILENT,
         message: &format!("{node} is silent; the instance was up when it was last heard of"),
         observed_generation: status.observed_generation,
     };
@@ -75,5 +72,5 @@ pub(super) fn was_up(assignment: &Assignment) -> bool {
 
 fn is_doubted(assignment: &Assignment) -> bool {
     let conditions = assignment.status.iter().flat_map(|status| &status.conditions);
-    conditions.into_iter().any(|known| known.kind == AVAILABLE && known.reason == REASON)
+    conditions.into_iter().any(|known| known.kind == AVAILABLE && known.reason == NODE_SILENT)
 }
