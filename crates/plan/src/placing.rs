@@ -194,7 +194,7 @@ fn actions(
     world: &current::World<'_>,
     time_of_day: &Time,
 ) -> Vec<Action> {
-    let completion = materialise::complete(view, &verdict.placements, world);
+    let completion = materialise::complete(view, verdict, world);
     let mut actions = Vec::new();
     let status = status::status(view, verdict, &completion.outdated, time_of_day);
     if view.app.status.as_ref() != Some(&status) {

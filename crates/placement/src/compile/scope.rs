@@ -92,6 +92,12 @@ fn amounts<'r>(running: &'r Running, app: Option<&'r App>) -> Amounts<'r> {
     component.and_then(|c| c.needs.as_ref()).map(Amounts::of_needs).unwrap_or_default()
 }
 
+/// Whether it asks for more than it was given: room has to be found for that first.
+fn has_grown(component: &Component, running: &Running) -> bool {
+    let (Some(needs), Some(given)) = (&component.needs, &running.resources) else { return false };
+    Amounts::of_needs(needs).exceed(&Amounts::of_resources(given))
+}
+
 /// Nodes that have become too small for what runs on them.
 fn crowded(
     continuum: &Continuum<'_>,
@@ -107,13 +113,7 @@ fn crowded(
             used.entry(node).or_default().add(&amounts);
         }
     }
-    used.retain(|node, used| {
-        let total = &continuum.node(*node).total;
-        used.cpu_millis > total.cpu_millis
-            || used.memory_bytes > total.memory_bytes
-            || used.storage_bytes > total.storage_bytes
-            || used.gpu > total.gpu
-    });
+    used.retain(|node, used| used.exceed(&continuum.node(*node).total));
     used.into_keys().collect()
 }
 
@@ -143,7 +143,7 @@ impl Looker<'_, '_> {
         else {
             return true;
         };
-        if self.crowded.contains(&node) {
+        if self.crowded.contains(&node) || has_grown(component, running) {
             return true;
         }
         let struck = self.options.strikes.iter().any(|strike| {

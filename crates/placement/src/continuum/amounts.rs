@@ -72,6 +72,14 @@ impl<'a> Amounts<'a> {
         }
     }
 
+    /// Whether any of them is more, devices aside.
+    pub fn exceed(&self, other: &Amounts<'_>) -> bool {
+        self.cpu_millis > other.cpu_millis
+            || self.memory_bytes > other.memory_bytes
+            || self.storage_bytes > other.storage_bytes
+            || self.gpu > other.gpu
+    }
+
     pub fn device(&self, name: &str) -> u64 {
         self.devices.get(name).copied().unwrap_or(0)
     }

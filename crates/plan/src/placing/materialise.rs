@@ -9,9 +9,11 @@ use tombolo_model::component::Component;
 use tombolo_model::needs::{Needs, Resources};
 use tombolo_model::run::Run;
 use tombolo_model::{App, Assignment, AssignmentSpec, Engine, keys, names};
+use tombolo_placement::continuum::Amounts;
 
 use super::current::{Instance, View, World};
 use super::doubt::was_up;
+use super::verdict::Verdict;
 use super::{Action, Verb, peers};
 
 /// What is left of the 253 characters of a name after component, number and hash.
@@ -25,7 +27,8 @@ pub(super) struct Completion {
     pub outdated: BTreeSet<usize>,
 }
 
-pub(super) fn complete(view: &View<'_>, placements: &[Placement], world: &World<'_>) -> Completion {
+pub(super) fn complete(view: &View<'_>, verdict: &Verdict, world: &World<'_>) -> Completion {
+    let placements = verdict.placements.as_slice();
     let mut actions = Vec::new();
     let by_instance: BTreeMap<Instance<'_>, &Placement> =
         placements.iter().map(|at| ((at.component.as_str(), at.replica), at)).collect();
@@ -54,7 +57,9 @@ pub(super) fn complete(view: &View<'_>, placements: &[Placement], world: &World<
         .collect();
     let failed = failed(view, placements, &outdated);
     for (_, component, change) in changes {
-        let held_up = change.is_update() && failed.contains(component.name.as_str());
+        // Where no place was found for all that is asked, nobody has checked that there is room.
+        let held_up = change.is_update() && failed.contains(component.name.as_str())
+            || verdict.lacks() && change.asks_for_more();
         let told_only = change.kind == ChangeKind::Surroundings;
         if told_only || !held_up && budgets.may_end(component, change.known) {
             actions.push(change.action());
@@ -172,6 +177,13 @@ impl<'o> Change<'o> {
 
     fn is_update(&self) -> bool {
         self.kind == ChangeKind::Update
+    }
+
+    fn asks_for_more(&self) -> bool {
+        let (Some(wanted), Some(given)) = (&self.spec.resources, &self.known.spec.resources) else {
+            return self.spec.resources.is_some();
+        };
+        Amounts::of_resources(wanted).exceed(&Amounts::of_resources(given))
     }
 
     fn action(self) -> Action {

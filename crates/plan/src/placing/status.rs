@@ -39,17 +39,12 @@ pub(super) fn status(
     let updating = updating(view, verdict, outdated);
     let failed = rolled_back(view, verdict);
     let is_current = updating.is_empty() && failed.is_none();
-    let phase = match phase(view, verdict, (up, wanted), before.phase) {
-        AppPhase::Running if failed.is_some() => AppPhase::Degraded,
-        AppPhase::Running if !updating.is_empty() => AppPhase::Deploying,
-        phase => phase,
-    };
-    let message = match failed {
-        Some(ref failed) if up == wanted => clipped(failed),
-        None if up == wanted && !updating.is_empty() => {
-            clipped(&format!("updating {}", some_of(&updating)))
+    let (phase, message) = match (phase(view, verdict, (up, wanted), before.phase), &failed) {
+        (AppPhase::Running, Some(failed)) => (AppPhase::Degraded, clipped(failed)),
+        (AppPhase::Running, None) if !updating.is_empty() => {
+            (AppPhase::Deploying, clipped(&format!("updating {}", some_of(&updating))))
         }
-        Some(_) | None => message(view, verdict, phase),
+        (phase, _) => (phase, message(view, verdict, phase)),
     };
     let mut conditions = before.conditions;
     let mut set = |kind: &str, holds: bool, reason: &str| {
@@ -58,8 +53,7 @@ pub(super) fn status(
         let finding = Finding { kind, status, reason, message, observed_generation: generation };
         condition::set(&mut conditions, finding, time_of_day);
     };
-    let is_placed = verdict.unplaced.is_empty() && verdict.refused.is_empty();
-    let is_placed = is_placed && verdict.placements.len() == wanted && !app.spec.stopped;
+    let is_placed = !verdict.lacks() && verdict.placements.len() == wanted && !app.spec.stopped;
     let placed_reason = match (is_placed, app.spec.stopped) {
         (true, _) => "Placed",
         (false, true) => "Stopped",
@@ -89,7 +83,7 @@ fn phase(
     (up, wanted): (usize, usize),
     before: Option<AppPhase>,
 ) -> AppPhase {
-    let lacks = !verdict.unplaced.is_empty() || !verdict.refused.is_empty();
+    let lacks = verdict.lacks();
     match () {
         () if view.app.spec.stopped => AppPhase::Stopped,
         () if lacks && verdict.placements.is_empty() => AppPhase::Unplaceable,

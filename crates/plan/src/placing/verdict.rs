@@ -20,6 +20,11 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
+    /// Whether something that is asked for has no place.
+    pub(super) fn lacks(&self) -> bool {
+        !self.unplaced.is_empty() || !self.refused.is_empty()
+    }
+
     pub(super) fn of(
         view: &View<'_>,
         index: usize,

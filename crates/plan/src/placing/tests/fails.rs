@@ -163,3 +163,19 @@ fn an_update_that_fails_stops_with_the_first_and_is_told() {
     let runs = serde_json::to_string(&stage.observed.assignments).unwrap();
     assert!(!runs.contains("shop:1") && !runs.contains("shop:2"), "{runs}");
 }
+
+#[test]
+fn what_grows_beyond_its_node_stays_as_it_is_and_says_why() {
+    let mut stage = Stage::new(&["a1:4"]);
+    stage.apply("shop", app(&[component("web", 1, "1")]));
+    stage.settle();
+    let mut greedy = component("web", 1, "99");
+    greedy["run"] = json!([{"container": {"image": "shop:2"}}]);
+    stage.apply("shop", app(&[greedy]));
+    stage.settle();
+    let given = stage.observed.assignments[0].spec.resources.as_ref().unwrap();
+    assert_eq!(given.cpu.unwrap().millis(), 1000, "what runs stays as it is");
+    let status = stage.observed.apps[0].status.as_ref().unwrap();
+    let message = status.message.as_deref().unwrap();
+    assert!(message.contains("web/0 has no place: "), "{message}");
+}
