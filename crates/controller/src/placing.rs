@@ -69,7 +69,7 @@ impl Cycle for Placing {
         for note in &plan.notes {
             tracing::debug!(note, "about the plan");
         }
-        let all_done = carry_out(&self.client, &observed, &plan).await;
+        let all_done = carry_out(&self.client, &observed, &plan, &mut self.memory).await;
         self.copies.put_back(observed, loans);
         let usual = self.clock.now() + if all_done { LOOK_EVERY } else { RETRY_AFTER };
         plan.wake_at.map_or(usual, |at| at.min(usual))
@@ -77,7 +77,7 @@ impl Cycle for Placing {
 }
 
 /// Whether nothing is left to do.
-async fn carry_out(client: &Client, observed: &Observed, plan: &Plan) -> bool {
+async fn carry_out(client: &Client, observed: &Observed, plan: &Plan, memory: &mut Memory) -> bool {
     let mut left = ACTIONS_PER_ACTIVATION_MAX;
     let mut all_done = true;
     for steps in &plan.steps {
@@ -95,7 +95,10 @@ async fn carry_out(client: &Client, observed: &Observed, plan: &Plan) -> bool {
         all_done &= act::release(client, release).await;
     }
     for doubt in plan.doubts.iter().take(left.saturating_sub(plan.releases.len())) {
-        all_done &= act::doubt(client, doubt).await;
+        match act::doubt(client, doubt).await {
+            true => memory.note_written(doubt),
+            false => all_done = false,
+        }
     }
     all_done && all_fit
 }

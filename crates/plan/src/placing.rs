@@ -127,6 +127,7 @@ pub struct Release {
 pub struct Doubt {
     pub namespace: String,
     pub name: String,
+    pub uid: String,
     /// Only if it is still the one that was looked at.
     pub resource_version: String,
     /// All of them, as they shall be.
@@ -214,6 +215,11 @@ impl Memory {
     /// For how long a node has been silent; nothing if it is not.
     fn silence(&self, node: &str, now: Monotonic) -> Option<Duration> {
         self.silent.get(node).map(|since| now.since(*since))
+    }
+
+    /// After a doubt was written. Its agent may have answered before anybody looks again.
+    pub fn note_written(&mut self, doubt: &Doubt) {
+        self.doubted.insert(doubt.uid.clone());
     }
 
     fn after(&self, observed: &Observed, now: Monotonic) -> Memory {

@@ -60,6 +60,7 @@ fn doubt(assignment: &Assignment, node: &str, time_of_day: &Time) -> Doubt {
     Doubt {
         namespace: metadata.namespace.clone().unwrap_or_default(),
         name: metadata.name.clone().unwrap_or_default(),
+        uid: metadata.uid.clone().unwrap_or_default(),
         resource_version: metadata.resource_version.clone().unwrap_or_default(),
         conditions,
     }

@@ -116,6 +116,7 @@ impl Stage {
         for doubt in plan.doubts.into_iter().take(doubts) {
             let is = |a: &&mut Assignment| a.metadata.name.as_ref() == Some(&doubt.name);
             let one = self.observed.assignments.iter_mut().find(is).unwrap();
+            self.memory.note_written(&doubt);
             one.status.as_mut().unwrap().conditions = doubt.conditions;
         }
         done + doubts
