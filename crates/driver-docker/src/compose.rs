@@ -142,18 +142,22 @@ impl<'a> Service<'a> {
         service::put_beyond(&self.beyond, &mut draft.body)?;
         if !self.beyond.contains_key("network_mode") {
             draft.networks = self.networks(spec, agent, alone);
+            if draft.networks.iter().all(|attachment| attachment.internal) {
+                draft.keep_inside();
+            }
         }
         Ok(draft)
     }
 
     /// A project of one service is reached like any other component. One of several has networks of
-    /// its own, so that two revisions of it do not mix, and beside them that of its App, unless it is
-    /// to reach nothing outside.
+    /// its own, so that two revisions of it do not mix, and beside them that of its App. Neither is on
+    /// that of its App if it is to reach nothing outside.
     fn networks(&self, spec: &Spec, agent: &str, alone: bool) -> Vec<Attachment> {
         let mut names = vec![self.key.to_owned()];
         names.extend(self.aliases.iter().cloned());
         let network = tag::network_of_app(agent, &spec.origin);
-        if alone {
+        let inside = self.networks.iter().all(|joined| joined.internal);
+        if alone && !inside {
             names.extend(self.networks.iter().flat_map(|joined| joined.aliases.clone()));
             names.push(spec.origin.component.clone());
             return vec![Attachment { network, aliases: names, internal: false }];
@@ -164,7 +168,7 @@ impl<'a> Service<'a> {
             internal: joined.internal,
         });
         let mut attachments: Vec<Attachment> = own.collect();
-        if attachments.iter().any(|attachment| !attachment.internal) {
+        if !inside {
             let exposed = self.component.expose.iter().any(|expose| expose.public);
             let aliases = if exposed { vec![spec.origin.component.clone()] } else { Vec::new() };
             attachments.push(Attachment { network, aliases, internal: false });

@@ -23,6 +23,8 @@ const MEMORY_BYTES_MIN: u64 = 6 * 1024 * 1024;
 const CPU_PERIOD_MICROS: i64 = 100_000;
 /// The kernel takes no less.
 const CPU_QUOTA_MICROS_MIN: i64 = 1_000;
+/// How the engine calls it.
+const NO_NETWORK: &str = "none";
 
 /// All that an instance consists of.
 #[derive(Debug, Default, PartialEq)]
@@ -115,16 +117,34 @@ impl Project {
 
     /// Goes on without a network that cannot be had.
     pub(crate) fn do_without(&mut self, network: &str, note: &str) {
-        for draft in &mut self.parts {
-            draft.networks.retain(|attachment| attachment.network != network);
-        }
         self.notes.push(note.to_owned());
+        for draft in &mut self.parts {
+            let before = draft.networks.len();
+            draft.networks.retain(|attachment| attachment.network != network);
+            let lost_all = before > 0 && draft.networks.is_empty();
+            if lost_all && draft.is_kept_inside() {
+                let name = draft.name.as_deref().unwrap_or_default();
+                let why = "all that it names are internal";
+                self.notes.push(format!("Service {name} is on no network: {why}."));
+            }
+        }
     }
 }
 
 impl Draft {
     pub(crate) fn image(&self) -> &str {
         self.body.image.as_deref().unwrap_or_default()
+    }
+
+    /// Without any of its networks it is on none at all: the engine's default one leads outside.
+    pub(crate) fn keep_inside(&mut self) {
+        let host = self.body.host_config.get_or_insert_default();
+        host.network_mode = Some(NO_NETWORK.to_owned());
+    }
+
+    fn is_kept_inside(&self) -> bool {
+        let mode = self.body.host_config.as_ref().and_then(|host| host.network_mode.as_deref());
+        mode == Some(NO_NETWORK)
     }
 
     /// The request with its labels, on the first of its networks: the engine takes one.

@@ -107,6 +107,50 @@ fn one_service_is_reached_like_a_component() {
 }
 
 #[test]
+fn one_service_on_internal_networks_alone_stays_inside() {
+    let with = |networks: Value| {
+        json!({"services": {"web": {"image": "web:1", "networks": networks}},
+            "networks": {"front": {}, "back": {"internal": true}}})
+    };
+    check(
+        &with(json!({"back": {"aliases": ["inner"]}})),
+        expect!["web web:1 tombolo.u-1.1.back=web+inner after=[] once=true ports=[] memory=None"],
+    );
+    check(
+        &with(json!(["back", "front"])),
+        expect![
+            "web web:1 tombolo.north-crane.default.shop=web+stack after=[] once=true ports=[] memory=None"
+        ],
+    );
+}
+
+#[test]
+fn what_stays_inside_has_no_way_out_when_its_networks_cannot_be_had() {
+    let written = json!({"services": {
+        "web": {"image": "web:1", "networks": ["front", "zone"]},
+        "db": {"image": "db:1", "networks": ["back", "zone"]},
+    }, "networks": {"front": {}, "back": {"internal": true}, "zone": {"internal": true}}});
+    let mut project = project(&spec(), &written, "north/crane").unwrap();
+    let modes = |project: &Project| {
+        let modes = project.parts.iter().map(|draft| {
+            let tag = project.tag(&spec(), draft, "north/crane", 0);
+            draft.request(&tag).host_config.unwrap().network_mode
+        });
+        modes.collect::<Vec<_>>()
+    };
+    let on = |name: &str| Some(name.to_owned());
+    assert_eq!(modes(&project), [on("tombolo.u-1.1.back"), on("tombolo.u-1.1.front")]);
+    project.do_without("tombolo.u-1.1.back", "No back.");
+    assert_eq!(modes(&project), [on("tombolo.u-1.1.zone"), on("tombolo.u-1.1.front")]);
+    for network in project.networks().into_keys() {
+        project.do_without(&network, "No more.");
+    }
+    assert_eq!(modes(&project), [on("none"), None], "the other one may go out");
+    let inside: Vec<_> = project.notes.iter().filter(|note| note.contains("db")).collect();
+    assert_eq!(inside, ["Service db is on no network: all that it names are internal."]);
+}
+
+#[test]
 fn replicas_are_containers_of_their_own() {
     check(
         &json!({"services": {"web": {"image": "web:1", "deploy": {"replicas": 2}},
