@@ -18,6 +18,10 @@ const RULES_MAX: usize = 40;
 const WORK_MAX: u64 = 300_000;
 /// Pairs of an instance and a node too small for it. Beyond, small nodes stay as they are for all.
 const BARRED_MAX: usize = 1_000_000;
+/// Nodes of which it is tried whether more room on one of them alone would do; each costs a search.
+const NODES_TRIED_MAX: usize = 8;
+/// A suggestion to change more nodes than this helps nobody.
+const NODES_NAMED_MAX: usize = 4;
 
 /// A rule that binds several instances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -296,11 +300,15 @@ fn more_room(
     // One node is easier to change than several, if that is enough.
     let all = over.iter().fold(0u64, |sum, (_, short)| sum.saturating_add(*short));
     over.sort_by_key(|(node, short)| (std::cmp::Reverse(*short), *node));
-    if let Some((node, _)) = over.iter().copied().find(|(node, _)| with(*node, all)) {
+    let mut tried = over.iter().copied().take(NODES_TRIED_MAX);
+    if let Some((node, _)) = tried.find(|(node, _)| with(*node, all)) {
         let step =
             step(all, if problem.resources[resource].ends_with("bytes") { 1024 } else { 1000 });
         let steps = first(all.div_ceil(step), |steps| with(node, steps.saturating_mul(step)));
         over = vec![(node, steps.saturating_mul(step).min(all))];
+    }
+    if over.len() > NODES_NAMED_MAX {
+        return None;
     }
     let says = |(node, short): &(usize, u64)| {
         let name = compiled.continuum.node(compiled.nodes[*node]).name;

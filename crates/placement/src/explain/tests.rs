@@ -139,6 +139,31 @@ fn says_what_lies_between_components_that_find_no_place_together() {
 }
 
 #[test]
+fn suggests_nothing_where_more_than_a_handful_of_nodes_are_too_small() {
+    let suggested = |nodes: usize| {
+        let names = (0..nodes).map(|number| format!("n{number}"));
+        let text = names
+            .clone()
+            .fold("site s docker".to_owned(), |text, name| format!("{text}\nnode {name} s cpu=4"));
+        let two = |name: String| {
+            ["a", "b"].map(|which| {
+                let needs = json!({"cpu": 3, "nodes": [&name]});
+                json!({"name": format!("{which}-{name}"), "needs": needs})
+            })
+        };
+        let parts: Vec<serde_json::Value> = names.flat_map(two).collect();
+        let plan = world(&text).with([web(json!(parts))]).plan(&Options::default());
+        plan.apps[0].unplaced[0].suggestion.clone()
+    };
+    let few = suggested(2);
+    assert_eq!(
+        few.as_deref(),
+        Some("they would fit with 2 cpu more on node n0 and 2 cpu more on node n1")
+    );
+    assert_eq!(suggested(12), None);
+}
+
+#[test]
 fn explains_a_choice_by_its_terms_and_the_next_best() {
     let text = "
         site s docker
