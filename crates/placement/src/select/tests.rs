@@ -206,6 +206,17 @@ fn a_part_without_room_does_not_spoil_the_others() {
 fn odd_numbers_do_no_harm() {
     let empty = solve(&Problem::default(), 0);
     assert_eq!((empty.objective, empty.bound, empty.optimal), (0, 0, true));
+    for seed in 0..200 {
+        // Only what must not share a node is in each other's way.
+        let mut problem = tiny::problem(seed, 2);
+        problem.resources.clear();
+        problem.nodes.iter_mut().for_each(|node| node.capacity = Box::default());
+        problem.items.iter_mut().for_each(|item| item.demand = Box::default());
+        problem.edges.clear();
+        problem.same_engine.clear();
+        let (_, best) = oracle::best_by_parts(&problem);
+        assert_eq!(solve(&problem, seed).objective, best, "seed {seed}, without resources");
+    }
     for seed in 0..500 {
         let mut problem = tiny::problem(seed, 2);
         let mut dice = Dice::new(seed);

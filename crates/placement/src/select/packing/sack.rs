@@ -33,8 +33,8 @@ pub(super) struct Sacks {
 struct Offer {
     block: usize,
     gain: f64,
-    /// Of the resource that is shortest.
-    need: f64,
+    /// Of the resource that is shortest; nothing where there are no resources.
+    need: u64,
     /// What it gains for its size.
     ratio: f64,
 }
@@ -135,7 +135,7 @@ impl Sacks {
         for block in blocks_of(self.candidates[node] & open & !self.barred[node]) {
             let gain = self.value(node, block) - self.price[block];
             if gain > 0.0 && self.has_room(node, block) {
-                list.push(Offer { block, gain, need: 0.0, ratio: 0.0 });
+                list.push(Offer { block, gain, need: 0, ratio: 0.0 });
                 apart |= self.apart[block];
                 all.set |= 1 << block;
                 all.gain += gain;
@@ -166,13 +166,13 @@ impl Sacks {
             if left == 0 { 0.0 } else { wide(self.wanted(list, *dim)) / amount(left) }
         };
         let shares: Vec<f64> = (0..self.dims).map(|dim| share(&dim)).collect();
-        let shortest = (0..self.dims).max_by(|a, b| shares[*a].total_cmp(&shares[*b])).unwrap_or(0);
+        let shortest = (0..self.dims).max_by(|a, b| shares[*a].total_cmp(&shares[*b]));
         for offer in list.iter_mut() {
-            offer.need = amount(self.demand[offer.block * self.dims + shortest]);
-            offer.ratio = offer.gain / offer.need;
+            offer.need = shortest.map_or(0, |dim| self.demand[offer.block * self.dims + dim]);
+            offer.ratio = offer.gain / amount(offer.need);
         }
         list.sort_unstable_by(|a, b| b.ratio.total_cmp(&a.ratio).then(a.block.cmp(&b.block)));
-        let room = amount(self.left[node * self.dims + shortest]);
+        let room = shortest.map_or(0, |dim| self.left[node * self.dims + dim]);
         let ceiling = ceiling(list, room);
         let mut filling = Filling { best: Take::default(), steps: 0 };
         self.add(node, list, room, (Take::default(), 0), &mut filling);
@@ -188,7 +188,7 @@ impl Sacks {
         &mut self,
         node: usize,
         list: &[Offer],
-        room: f64,
+        room: u64,
         (so_far, barred): (Take, u64),
         filling: &mut Filling,
     ) {
@@ -217,11 +217,11 @@ struct Filling {
 }
 
 /// What the list could gain if blocks could be divided.
-fn ceiling(list: &[Offer], mut room: f64) -> f64 {
+fn ceiling(list: &[Offer], mut room: u64) -> f64 {
     let mut gain = 0.0;
     for offer in list {
         if offer.need > room {
-            return gain + offer.gain * room / offer.need;
+            return gain + offer.gain * amount(room) / amount(offer.need);
         }
         room -= offer.need;
         gain += offer.gain;
