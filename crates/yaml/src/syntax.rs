@@ -223,7 +223,8 @@ fn quoted_rest(problem: Problem, at: u32, line: u32, lines: &Lines<'_>) -> Probl
     let (Some(start), Some(text)) = (lines.start(line), lines.line(line)) else { return problem };
     let Some(rest) = text.get((at - start) as usize..) else { return problem };
     let rest = rest.trim_end();
-    if rest.is_empty() || rest.contains(['#', '\'', '{', '[', ']', '}']) {
+    // Within braces over several lines, what stands behind a comma is no part of the text.
+    if rest.is_empty() || rest.contains(['#', '\'', ',', '{', '[', ']', '}']) {
         return problem;
     }
     let span = Span::new(at, at + offset(rest.len()));
@@ -238,15 +239,39 @@ fn quoted_again(problem: Problem, line: u32, lines: &Lines<'_>) -> Problem {
     let value = text[opening..].trim_end();
     let quote = &value[..1];
     let inner = value[1..].strip_suffix(quote).unwrap_or_default();
-    let has_escapes = ["''", "\\\"", "\\\\"].iter().any(|escape| inner.contains(escape));
-    // Then it is more than one value.
-    let has_more = inner.contains(['#', ',', '[', ']', '{', '}']) || inner.contains("\":");
+    let has_escapes = match quote {
+        "'" => inner.contains("''"),
+        _ => has_escapes(inner),
+    };
+    // Then it is more than one value, or the first one is a key.
+    let mut behind_quotes = inner.split(['\'', '"']).skip(1);
+    let has_more = inner.contains(['#', ',', '[', ']', '{', '}'])
+        || behind_quotes.any(|rest| rest.trim_start().starts_with(':'));
     if inner.is_empty() || has_escapes || has_more {
         return problem;
     }
     let at = start + offset(opening);
     let span = Span::new(at, at + offset(value.len()));
     problem.mended_by(span, format!("'{}'", inner.replace('\'', "''")))
+}
+
+/// Whether a backslash in double quotes means something, which it would not in single ones.
+fn has_escapes(inner: &str) -> bool {
+    let mut behind_backslashes = inner.split('\\').skip(1);
+    behind_backslashes.any(|rest| {
+        let has_digits = |count: usize| {
+            let digits = rest.get(1..=count);
+            digits.is_some_and(|digits| digits.chars().all(|digit| digit.is_ascii_hexdigit()))
+        };
+        match rest.chars().next() {
+            // Another backslash, or the quote that ends the line.
+            None => true,
+            Some('x') => has_digits(2),
+            Some('u') => has_digits(4),
+            Some('U') => has_digits(8),
+            Some(letter) => "0abtnvfre \t\"/N_LP".contains(letter),
+        }
+    })
 }
 
 /// The one character at a place.

@@ -10,6 +10,8 @@ const BROKEN: &[&str] = &[
     // Quotes.
     "a: 'x\n", "a: \"x\n", "a: 'x\nb: 1\n", "a: 'x\n---\nb: 1\n", "a: 'it's'\n", "a: \"say \"hi\" now\"\n",
     "a: \"x\" y\n", "a: \"C:\\dir\"\n", "a: \"\\xZZ\"\n", "a: \"\\ud800\"\n", "a: \"\\udc00\"\n",
+    "'a': 'it's'\nb: 1\n", "'a' : 'it's'\nb: 1\n", "\"a\": \"C:\\d\"\nb: 1\n", "\"a\" : \"C:\\d\"\nb: 1\n",
+    "a: \"one\\ntwo \\d\"\nb: 1\n", "a: \"\\x41 \\d\"\nb: 1\n", "a: \"\\d \\\\\"\nb: 1\n", "a: \"C:\\d\\user\"\nb: 1\n",
     "a: \"\\ud800\\u0041\"\n", "a: \"\\ud800\\uZZZZ\"\n", "a: \"\\U00110000\"\n",
     // Brackets.
     "a: [1, 2\n", "a: {b: 1\n", "a: [b: 1\n", "a: [1 2, 'x' 'y']\n", "{a: 1 b: 2}\n", "{a: 1, 'b' 'c'}\n", "a: [1}\n", "a: ]\n",
@@ -22,6 +24,7 @@ const BROKEN: &[&str] = &[
     // Comments and blocks.
     "a: 'x'#c\n", "a: x\n  # c\n  y\n", "a: | x\n", "a: |0\n  x\n", "a: |#c\n  x\n", "a: |4\n  x\n", "a: |\n    x\n   \n  y\n", "a: |\n     \n  y\n",
     // Marks.
+    "a: {\n  b: @x,\n  c: 1\n}\n", "a: {\n  b: @x, c\n}\n", "a: {\n  b: &,\n  c: 1\n}\n", "a: @x y\nb: 1\n",
     "a: @x\n", "a: `x`\n", "a: %x\n", "a: &\n", "a: *\n", "a: *x\n", "a: & b\n", "a: & b's\n",
     "a: !<x\n", "a: !x!y 1\n", "a: !x,y 1\n", "a: !<> x\n", "a: !a%ZZ x\n", "a: !a%ff x\n", "a: !!\n", "a: !! x\n", "a: !e! x\n",
     // Documents.
