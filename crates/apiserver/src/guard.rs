@@ -2,17 +2,21 @@
 //! as every other request, and their handlers act with the rights of whoever asks. Called by the
 //! programs that put the router together; start at [`Api::guarded`].
 
+use std::pin::pin;
+
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use futures::AsyncReadExt as _;
+use futures::{AsyncBufRead as _, AsyncBufReadExt as _};
 use tombolo_identity::{Subject, Verb, access};
 use tombolo_model::errand::LogOptions;
 use tombolo_model::keys;
 
 use crate::authenticate;
+pub use crate::log_end::Log;
+use crate::log_end::LogEnd;
 use crate::request::parse_path;
 use crate::server::{Api, authorize, explain_refusal, read_body};
 use crate::status::Failure;
@@ -32,15 +36,15 @@ impl std::fmt::Debug for Caller {
 }
 
 impl Caller {
-    /// The log of an instance, if the caller may read it; `bytes_max` of it at most. For facades.
-    /// What is no text is replaced.
+    /// The end of the log of an instance, if the caller may read it; `bytes_max` of it at most. For
+    /// facades.
     pub async fn log(
         &self,
         namespace: &str,
         assignment: &str,
         options: &LogOptions,
-        bytes_max: u64,
-    ) -> Result<String, kube::Error> {
+        bytes_max: usize,
+    ) -> Result<Log, kube::Error> {
         let numbers = [("tailLines", options.tail_lines), ("sinceSeconds", options.since_seconds)];
         let flags = [("timestamps", options.timestamps), ("previous", options.previous)];
         let numbers =
@@ -53,11 +57,17 @@ impl Caller {
             query.join("&")
         );
         let request = http::Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
-        let stream = self.client.request_stream(request).await?;
-        let mut bytes = Vec::new();
-        let read = stream.take(bytes_max).read_to_end(&mut bytes).await;
-        read.map_err(kube::Error::ReadEvents)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        let mut stream = pin!(self.client.request_stream(request).await?);
+        let mut end = LogEnd::new(bytes_max);
+        loop {
+            let piece = stream.fill_buf().await.map_err(kube::Error::ReadEvents)?;
+            if piece.is_empty() {
+                return Ok(end.finish());
+            }
+            let length = piece.len();
+            end.push(piece);
+            stream.as_mut().consume(length);
+        }
     }
 }
 

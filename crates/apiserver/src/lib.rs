@@ -23,6 +23,7 @@ pub mod guard;
 mod joining;
 pub mod kinds;
 pub mod lighthouse;
+mod log_end;
 pub mod object;
 pub mod openapi;
 mod own_kinds;

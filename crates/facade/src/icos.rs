@@ -7,6 +7,7 @@ mod group;
 mod incompliance;
 mod job;
 mod jobmanager;
+mod logs;
 mod manifest;
 mod matchmake;
 mod resource;

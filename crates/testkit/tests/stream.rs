@@ -427,6 +427,33 @@ async fn the_logs_of_a_deployment_are_read_as_icos_does() {
 }
 
 #[tokio::test]
+async fn a_log_that_is_too_long_for_icos_keeps_its_end_and_says_so() {
+    let rig = Rig::start().await;
+    // 5 MB in 5000 lines.
+    let flood = "yes $(printf %0999d 0) | head -n 5000; echo ebb; exec sleep 3600";
+    let app = json!({"apiVersion": "tombolo.dev/v1alpha1", "kind": "App",
+    "metadata": {"name": "tide", "namespace": "default"}, "spec": {"components": [
+        {"name": "flood", "run": [{"process": {"command": ["sh", "-c", flood]}}]},
+    ]}});
+    rig.tombolo.shell_with(&["apply", "-f", "-"], &app.to_string()).await.ok();
+    let found = rig.tombolo.shell(&["get", "app", "tide", "-o", "json"]).await.json();
+    let id = found["metadata"]["uid"].as_str().unwrap().to_owned();
+    let client = rig.tombolo.client().await;
+    let logs = async |query: &str| {
+        let path = format!("/api/v3/deployment/{id}/logs{query}");
+        client.request_text(http::Request::get(path).body(Vec::new()).unwrap()).await
+    };
+    let written = async || (logs("?tail=1").await.unwrap() == "flood/0 ebb\n").then_some(());
+    eventually("all is written", written).await;
+    let text = logs("?tail=10000").await.unwrap();
+    let mut lines = text.lines().rev();
+    assert_eq!(lines.next(), Some("(left out: earlier lines of 1 instance)"));
+    assert_eq!(lines.next(), Some("flood/0 ebb"));
+    assert!(lines.clone().count() > 1000, "{}", text.len());
+    assert!(lines.all(|line| line.len() == "flood/0 ".len() + 999), "whole lines only");
+}
+
+#[tokio::test]
 async fn the_agent_in_the_server_itself_runs_errands_too() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");

@@ -5,6 +5,7 @@ use axum::body::Bytes;
 use axum::extract::{Path, Query};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
+use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{
     ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
@@ -13,22 +14,23 @@ use kube::core::GroupVersionKind;
 use kube::{Api, Client, ResourceExt};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tombolo_apiserver::guard::Caller;
+use tombolo_apiserver::guard::{Caller, Log};
 use tombolo_descriptor::{NoFiles, Reading, Source, report};
 use tombolo_model::errand::LogOptions;
 use tombolo_model::{App, Assignment};
 
-use super::job;
+use super::{job, logs};
 use crate::refusal::Refusal;
 
 type Answer = Result<Json<Value>, Refusal>;
 
 /// Who we are in managedFields.
 const FIELD_MANAGER: &str = "tombolo-icos";
-/// Of each instance. More is for `tombolo logs`, which follows.
+/// Of each instance. More is for `tombolo logs`, which follows. Bounds in bytes are in [`super::logs`].
 const LOG_LINES_DEFAULT: u32 = 100;
 const LOG_LINES_MAX: u32 = 10_000;
-const LOG_BYTES_MAX: u64 = 1024 * 1024;
+/// A node that is gone holds up its own answer for seconds; this many wait together.
+const LOGS_AT_ONCE: usize = 8;
 pub(super) const NAMESPACE_DEFAULT: &str = "default";
 
 pub(crate) async fn list(Extension(caller): Extension<Caller>) -> Answer {
@@ -134,21 +136,34 @@ pub(crate) async fn logs(
     };
     own.retain(wanted);
     own.sort_by_key(|one| (one.spec.component.clone(), one.spec.replica, one.name_any()));
+    let not_asked = own.len().saturating_sub(logs::INSTANCES_MAX);
+    own.truncate(logs::INSTANCES_MAX);
+    let bytes_max = logs::bytes_max_each(own.len());
     let tail_lines = Some(query.tail.unwrap_or(LOG_LINES_DEFAULT).min(LOG_LINES_MAX));
     let options = LogOptions { tail_lines, ..LogOptions::default() };
-    let mut text = String::new();
-    for one in &own {
-        let log = caller.log(&namespace(&app), &one.name_any(), &options, LOG_BYTES_MAX).await;
-        let log = match log {
-            Ok(log) => log,
-            Err(kube::Error::Api(status)) if status.code != 403 => format!("({})", status.message),
-            Err(error) => return Err(error.into()),
-        };
-        for line in log.lines() {
-            text.push_str(&format!("{}/{} {line}\n", one.spec.component, one.spec.replica));
-        }
+    let mut asked = Vec::new();
+    for some in own.chunks(LOGS_AT_ONCE) {
+        let some = some.iter().map(|one| log(&caller, one, &options, bytes_max));
+        asked.extend(try_join_all(some).await?);
     }
-    Ok(text)
+    Ok(logs::compose(&asked, not_asked, bytes_max))
+}
+
+async fn log(
+    caller: &Caller,
+    one: &Assignment,
+    options: &LogOptions,
+    bytes_max: usize,
+) -> Result<(String, Log), Refusal> {
+    let namespace = one.namespace().unwrap_or_default();
+    let log = match caller.log(&namespace, &one.name_any(), options, bytes_max).await {
+        Ok(log) => log,
+        Err(kube::Error::Api(status)) if status.code != 403 => {
+            Log { text: format!("({})", status.message), is_whole: true }
+        }
+        Err(error) => return Err(error.into()),
+    };
+    Ok((format!("{}/{}", one.spec.component, one.spec.replica), log))
 }
 
 /// ICOS answers 405 where a descriptor cannot be used, and its clients know it so.
