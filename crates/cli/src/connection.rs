@@ -34,8 +34,9 @@ const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroup
                          application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
 /// A server that does not take the connection within this is not there.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// And one that does not within this is looked for elsewhere, if there is a lighthouse.
-const KNOCK_TIMEOUT: Duration = Duration::from_secs(2);
+/// And one that does not say within this that it is there is looked for elsewhere, if there is a
+/// lighthouse.
+const KNOCK_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub(crate) struct Connection {
     client: Client,
@@ -90,8 +91,7 @@ impl Connection {
             config.default_namespace.clone_from(namespace);
         }
         if let Some(lighthouse) = &globals.lighthouse_config {
-            let at = std::mem::take(&mut config.cluster_url);
-            config.cluster_url = found(at, globals, lighthouse).await?;
+            config.cluster_url = found(&config, globals, lighthouse).await?;
         }
         let server = config.cluster_url.to_string();
         let namespace = config.default_namespace.clone();
@@ -281,9 +281,10 @@ impl Connection {
 
 /// Where the server is: where it was, or where a lighthouse says. The authority of the kubeconfig is asked
 /// for there too, so that nobody else can answer.
-async fn found(at: Uri, globals: &Globals, lighthouse: &Path) -> Result<Uri, Failure> {
-    if is_open(&at).await {
-        return Ok(at);
+async fn found(config: &Config, globals: &Globals, lighthouse: &Path) -> Result<Uri, Failure> {
+    let at = &config.cluster_url;
+    if answers(config, at).await {
+        return Ok(at.clone());
     }
     let globals = Globals {
         kubeconfig: Some(lighthouse.to_owned()),
@@ -293,24 +294,38 @@ async fn found(at: Uri, globals: &Globals, lighthouse: &Path) -> Result<Uri, Fai
     };
     let lighthouse = Box::pin(Connection::open(&globals)).await?;
     let answer = lighthouse.get("/tombolo/controllers").await?;
-    let controllers = answer["controllers"].as_array().into_iter().flatten();
-    for address in controllers.flat_map(|one| one["addresses"].as_array().into_iter().flatten()) {
-        let address = address.as_str().and_then(|address| address.parse::<Uri>().ok());
-        if let Some(address) = address
-            && is_open(&address).await
-        {
+    for address in addresses(&answer) {
+        if answers(config, &address).await {
             return Ok(address);
         }
     }
     // The failure to come names where it should be.
-    Ok(at)
+    Ok(at.clone())
 }
 
-async fn is_open(at: &Uri) -> bool {
-    let host = at.host().unwrap_or_default().trim_matches(['[', ']']);
-    let port = at.port_u16().unwrap_or(443);
-    let dialled = tokio::net::TcpStream::connect((host, port));
-    matches!(tokio::time::timeout(KNOCK_TIMEOUT, dialled).await, Ok(Ok(_)))
+/// What a lighthouse names. Without TLS anybody could answer, and would be sent our token.
+fn addresses(answer: &Value) -> Vec<Uri> {
+    let controllers = answer["controllers"].as_array().into_iter().flatten();
+    controllers
+        .flat_map(|one| one["addresses"].as_array().into_iter().flatten())
+        .filter_map(|address| address.as_str()?.parse::<Uri>().ok())
+        .filter(|address| address.scheme_str() == Some("https"))
+        .collect()
+}
+
+/// Whether our server is there. An open port is not enough: a lighthouse names the controllers of
+/// others too, and somebody else may have moved in at an old address.
+async fn answers(config: &Config, at: &Uri) -> bool {
+    let mut config = config.clone();
+    config.cluster_url = at.clone();
+    let Ok(client) = Client::try_from(config) else { return false };
+    let Ok(request) = request(Method::GET, "/readyz", &[], Vec::new()) else { return false };
+    match tokio::time::timeout(KNOCK_TIMEOUT, client.request_text(request)).await {
+        Ok(Ok(_)) => true,
+        // It is ours and does not want us, which whoever asked shall be told.
+        Ok(Err(kube::Error::Api(status))) => matches!(status.code, 401 | 403),
+        Ok(Err(_)) | Err(_) => false,
+    }
 }
 
 fn request(
@@ -367,5 +382,16 @@ mod tests {
             .with_some("limit", Some("5"));
         assert_eq!(query.after("/x"), "/x?labelSelector=a%3Db%2Cc%20in%20%28d%29&limit=5");
         assert_eq!(Query::default().after("/x"), "/x");
+    }
+
+    #[test]
+    fn of_what_a_lighthouse_names_only_addresses_with_tls_are_dialled() {
+        let answer = serde_json::json!({"controllers": [
+            {"name": "a", "addresses": ["https://10.0.0.1:7070", "http://10.0.0.2:7070", 3]},
+            {"name": "b"},
+            {"name": "c", "addresses": ["no address", "10.0.0.3:7070", "https://[fd00::1]:7070"]},
+        ]});
+        assert_eq!(addresses(&answer), ["https://10.0.0.1:7070/", "https://[fd00::1]:7070/"]);
+        assert!(addresses(&Value::Null).is_empty());
     }
 }

@@ -303,6 +303,33 @@ async fn the_shell_asks_the_lighthouse_when_the_server_is_not_where_it_was() {
 }
 
 #[tokio::test]
+async fn the_shell_passes_by_whoever_is_not_its_own_server() {
+    let (tombolo, other) = (Tombolo::start().await, Tombolo::start().await);
+    // Takes connections, which wait in its queue for ever.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = listener.local_addr().unwrap();
+    let lighthouse = tombolo.client().await;
+    let others = [("a-other", other.address().to_owned()), ("a-silent", silent.to_string())];
+    for (name, address) in &others {
+        let body = json!({"name": name, "addresses": [format!("https://{address}")]}).to_string();
+        let request = http::Request::post("/tombolo/controllers");
+        let request = request.header("content-type", "application/json").body(body.into_bytes());
+        lighthouse.request::<Value>(request.unwrap()).await.unwrap();
+    }
+    let request = http::Request::get("/tombolo/controllers").body(Vec::new()).unwrap();
+    let listed = lighthouse.request::<Value>(request).await.unwrap();
+    assert_eq!(listed["controllers"][0]["name"], "a-other", "it comes first: {listed}");
+    let config = fs::read_to_string(tombolo.kubeconfig()).unwrap();
+    let lighthouse = tombolo.kubeconfig().display().to_string();
+    for (name, address) in &others {
+        let moved = config.replace(tombolo.address(), address);
+        let moved = tombolo.file(name, &moved).display().to_string();
+        let more = ["--kubeconfig", &moved, "--lighthouse-config", &lighthouse];
+        tombolo.shell(&[&["get", "sites"], &more[..]].concat()).await.ok();
+    }
+}
+
+#[tokio::test]
 async fn what_the_operator_says_anew_is_on_the_node() {
     let tombolo = Tombolo::start().await;
     let file = token(&tombolo, "north", "north.join").await;
