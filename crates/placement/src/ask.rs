@@ -3,11 +3,12 @@
 
 use std::sync::{Arc, LazyLock};
 
+use tombolo_model::characteristics::EngineVersion;
 use tombolo_model::component::Component;
 use tombolo_model::needs::{Needs, PlaceKey, PlaceOperator};
 use tombolo_model::{App, Engine};
 
-use crate::continuum::{Amounts, NodeRow};
+use crate::continuum::{self, Amounts, NodeRow};
 use crate::paths::Ways;
 
 /// Of one component; what needs more is split into several.
@@ -70,7 +71,11 @@ impl<'a> Ask<'a> {
 
     /// The engine of the node that runs it: for the best way that any of them can.
     pub(crate) fn engine_on(&self, row: &NodeRow<'_>) -> Option<Engine> {
-        let engine = self.runs().pick(row.engine, row.also);
+        self.engine_of(row.engine, row.also)
+    }
+
+    fn engine_of(&self, engine: Engine, also: Option<Engine>) -> Option<Engine> {
+        let engine = self.runs().pick(engine, also);
         self.run_on(engine).map(|_| engine)
     }
 
@@ -141,6 +146,21 @@ pub(crate) fn slots(component: &Component) -> Vec<Slot<'_>> {
     };
     slots.extend(vec![Slot::AnyPlace; rest]);
     slots
+}
+
+/// The engine that would run a component on a node, by the engine of its site and those that were
+/// found on it: `rather`, if the node has it and it may run the component, or else as for any plan.
+pub fn engine_on(
+    component: &Component,
+    of_site: Engine,
+    found: &[EngineVersion],
+    rather: Option<Engine>,
+) -> Option<Engine> {
+    let ask = Ask::new(component, Slot::Alike);
+    let also = continuum::also(of_site, found);
+    let has = |engine: &Engine| *engine == of_site || Some(*engine) == also;
+    let rather = rather.filter(has).filter(|engine| ask.run_on(*engine).is_some());
+    rather.or_else(|| ask.engine_of(of_site, also))
 }
 
 /// How many instances an App wants of a component, places and label values counted.

@@ -288,7 +288,7 @@ fn busy(load: &Load) -> f64 {
 }
 
 /// One agent serves processes and containers of one machine. A cluster has agents of its own.
-fn also(of_site: Engine, found: &[EngineVersion]) -> Option<Engine> {
+pub(crate) fn also(of_site: Engine, found: &[EngineVersion]) -> Option<Engine> {
     let other = match of_site {
         Engine::Host => Engine::Docker,
         Engine::Docker => Engine::Host,

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tombolo_model::app::{Decision, Disconnect, DisconnectAction, OnReturn, Placement};
 use tombolo_model::component::Component;
-use tombolo_model::{App, Assignment, Engine, Node, Site};
+use tombolo_model::{App, Assignment};
+use tombolo_placement::ask::engine_on;
 
 use super::current::Ground;
-use super::materialise::run_on;
 
 /// Where no rule says otherwise, an instance on a silent node is replaced after this; one that keeps
 /// state never is.
@@ -75,6 +75,11 @@ fn returned(
             && spec.replica == at.replica
             && spec.node.as_deref() == Some(name)
     });
+    let of_site = ground.sites.get(node.spec.site.as_str())?.spec.engine;
+    let found = node.status.as_ref().and_then(|status| status.characteristics.as_ref());
+    let found = found.map_or(&[][..], |found| &found.engines);
+    // The others of a homogeneous App run by the engine that it has now.
+    let rather = at.engine.filter(|_| app.spec.homogeneous);
     match there {
         Some(original) if original.metadata.deletion_timestamp.is_none() => {
             Some(placement(original))
@@ -86,7 +91,7 @@ fn returned(
             replica: at.replica,
             site: node.spec.site.clone(),
             node: Some(name.to_owned()),
-            engine: Some(engine_on(component, ground.sites.get(node.spec.site.as_str())?, node)?),
+            engine: Some(engine_on(component, of_site, found, rather)?),
             decision: Some(Decision {
                 reason: Some("its node has returned, and the original stays".to_owned()),
                 ..Decision::default()
@@ -94,14 +99,6 @@ fn returned(
             ..Placement::default()
         }),
     }
-}
-
-/// The engine of a node that can run a component: that of its site, or another that its agent serves.
-fn engine_on(component: &Component, site: &Site, node: &Node) -> Option<Engine> {
-    let found = node.status.as_ref().and_then(|status| status.characteristics.as_ref());
-    let others = found.into_iter().flat_map(|found| &found.engines).map(|engine| engine.name);
-    let mut engines = std::iter::once(site.spec.engine).chain(others);
-    engines.find(|engine| run_on(component, *engine).is_some())
 }
 
 /// Whether an instance goes back to its node when that returns after it was replaced.

@@ -78,11 +78,16 @@ fn returning(stateful: bool) -> Stage {
     return_to(Stage::new(&["a1:4", "b1:2"]), stateful)
 }
 
-fn return_to(mut stage: Stage, stateful: bool) -> Stage {
+fn return_to(stage: Stage, stateful: bool) -> Stage {
     let mut data = component("data", 1, "1");
-    data["disconnect"] = json!({"action": "replace", "after": "10s", "onReturn": "original"});
     data["stateful"] = json!(stateful);
-    stage.apply("shop", app(&[data]));
+    return_with(stage, app(&[data]))
+}
+
+fn return_with(mut stage: Stage, mut spec: Value) -> Stage {
+    let rule = json!({"action": "replace", "after": "10s", "onReturn": "original"});
+    spec["components"][0]["disconnect"] = rule;
+    stage.apply("shop", spec);
     stage.settle();
     stage.set_ready("a1", false);
     stage.settle();
@@ -176,6 +181,44 @@ fn an_original_comes_back_by_the_engine_that_can_run_it() {
         "#]],
     );
     assert_eq!(stage.observed.assignments[0].spec.engine, tombolo_model::Engine::Docker);
+}
+
+#[test]
+fn an_original_comes_back_by_the_engine_that_a_plan_would_choose() {
+    use tombolo_model::Engine;
+    let (process, container) =
+        (json!({"process": {"command": ["x"]}}), json!({"container": {"image": "x:1"}}));
+    let comes_back_by = |run: Value, engines: Value, homogeneous: bool| {
+        let mut stage = Stage::new(&["a1:4", "b1:2"]);
+        stage.observed.sites[0].spec.engine = Engine::Host;
+        let found = json!({"engines": [{"name": "host"}, {"name": "docker"}]});
+        let status = stage.observed.nodes[0].status.as_mut().unwrap();
+        status.characteristics = Some(serde_json::from_value(found).unwrap());
+        let mut data = component("data", 1, "1");
+        data["stateful"] = json!(true);
+        data["run"] = run;
+        data["needs"]["engines"] = engines;
+        let mut spec = app(&[data]);
+        spec["homogeneous"] = json!(homogeneous);
+        let mut stage = return_with(stage, spec);
+        // All of it is gone from there, and only the status knows where it was.
+        let on_a1 = |a: &Assignment| a.spec.node.as_deref() == Some("a1");
+        stage.observed.assignments.retain(|one| !on_a1(one));
+        stage.set_ready("a1", true);
+        let actions = stage.plan().steps.into_iter().flat_map(|steps| steps.actions);
+        let decided = actions.into_iter().find_map(|action| match action.verb {
+            Verb::Decide { status, .. } => Some(status.placements[0].clone()),
+            _ => None,
+        });
+        let decided = decided.unwrap();
+        assert_eq!(decided.node.as_deref(), Some("a1"));
+        decided.engine.unwrap()
+    };
+    let both = json!([process, container]);
+    assert_eq!(comes_back_by(both.clone(), json!([]), false), Engine::Host);
+    assert_eq!(comes_back_by(both.clone(), json!(["docker"]), false), Engine::Docker);
+    assert_eq!(comes_back_by(json!([container, process]), json!([]), false), Engine::Docker);
+    assert_eq!(comes_back_by(both, json!([]), true), Engine::Docker, "as the one in its place");
 }
 
 #[test]
