@@ -158,19 +158,22 @@ fn set_weight(weights: &mut Weights, key: &str, value: f64) {
     *slot = Some(value);
 }
 
-/// The error that a name means nothing, with the nearest that does.
+/// The error that a name means nothing, with the nearest that does, which is returned. What is not
+/// told has none.
 fn unknown_name<'n>(
     field: &Field<'_>,
     reader: &mut Reader<'_>,
     code: &'static str,
     what: &str,
     known: impl Iterator<Item = &'n str> + Clone,
-) {
-    let Some(name) = field.str(reader) else { return };
+) -> Option<&'n str> {
+    let name = field.str(reader)?;
     let message = format!("no {what} is named {}", shown(name));
     let diagnostic = field.error(reader, code, message);
     if known.clone().next().is_some() {
         diagnostic.expecting(suggest::one_of(known.clone().take(16)));
     }
-    diagnostic.mended_by_nearest(field.node.span, name, known);
+    let meant = diagnostic.nearest(name, known)?;
+    diagnostic.mended_by(field.node.span, meant);
+    Some(meant)
 }

@@ -353,6 +353,25 @@ fn the_broken_descriptors_of_the_project_get_the_error_at_its_line() {
     }
 }
 
+/// The manifest that a wrong name means is not unused. Past the last problem that is told, it is not
+/// looked for: a text with thousands of wrong names took as long as all of them times all manifests.
+#[test]
+fn the_meant_manifest_is_looked_for_only_where_it_is_told() {
+    let wrong = |count: usize| (0..count).map(|number| format!("{{name: nothing-{number}}}, "));
+    let unused = |before: usize| {
+        let references: String = wrong(before).collect();
+        let text = format!(
+            "name: shop\ncomponents:\n- name: shop\n  type: kubernetes\n  manifests: [{references}{{name: wep}}]\n---\n{POD}"
+        );
+        let reading = read_icos(&text);
+        let unknown = reading.diagnostics.iter().filter(|found| found.code == "unknown-manifest");
+        assert_eq!(unknown.count(), (before + 1).min(100));
+        reading.notes.iter().any(|note| note.message == "no component names this manifest")
+    };
+    assert!(!unused(99));
+    assert!(unused(100));
+}
+
 /// Descriptors with names only, as the topology exporter's tests have them: nothing in them runs.
 #[test]
 fn a_header_without_manifests_says_what_is_missing() {

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use tombolo_model::suggest;
 use tombolo_yaml::Node;
 
 use super::unknown_name;
@@ -101,11 +100,10 @@ impl<'a> Manifests<'a> {
 
     /// Says that a name was not found. The manifest that was probably meant is not unused.
     pub(super) fn tell_unknown(&mut self, field: &Field<'_>, reader: &mut Reader<'_>) {
-        let names: Vec<&str> = self.list.iter().map(|manifest| manifest.name).collect();
-        unknown_name(field, reader, "unknown-manifest", "manifest", names.iter().copied());
-        let meant = field.node.raw().and_then(|name| suggest::nearest(name, names));
-        for manifest in self.list.iter_mut().filter(|manifest| Some(manifest.name) == meant) {
-            manifest.is_used = true;
+        let names = self.list.iter().map(|manifest| manifest.name);
+        let meant = unknown_name(field, reader, "unknown-manifest", "manifest", names);
+        if let Some(index) = meant.and_then(|meant| self.by_name.get(meant)) {
+            self.list[*index].is_used = true;
         }
     }
 
