@@ -76,6 +76,7 @@ struct Attempt {
 #[derive(Debug)]
 pub struct Done {
     id: Id,
+    engine: Engine,
     verb: Verb,
     result: Result<(), Error>,
 }
@@ -144,6 +145,7 @@ impl Converge {
                 // A task that panicked has not said whose it was: all are looked at anew.
                 tracing::error!(%error, "an action has failed badly");
                 self.busy.clear();
+                self.drivers.keys().for_each(|engine| self.unanswered.outdate(*engine));
                 return;
             }
             None => std::future::pending().await,
@@ -152,8 +154,9 @@ impl Converge {
     }
 
     fn note(&mut self, done: Done) {
-        let Done { id, verb, result } = done;
+        let Done { id, engine, verb, result } = done;
         self.busy.remove(&id);
+        self.unanswered.outdate(engine);
         if let Err(error) = &result {
             let action = format!("{verb:?} {}@{:x}", id.assignment, id.revision);
             tracing::warn!(action, error = desired::chain(error), "failed; the next look decides");
@@ -243,7 +246,7 @@ impl Converge {
             if result.is_err() && verb != Verb::Start {
                 tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
             }
-            Done { id, verb, result }
+            Done { id, engine: driver.engine(), verb, result }
         });
         report.begun.push(action);
     }

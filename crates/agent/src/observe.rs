@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use futures::future::join_all;
-use tokio::task::AbortHandle;
+use tokio::task::JoinHandle;
 use tombolo_driver::{Driver, Error, Exit, Instance, InstanceId, State};
 use tombolo_model::Engine;
 use tombolo_plan::instances::{Health, Id, Problem, Retry, Seen};
@@ -24,23 +24,30 @@ pub(crate) struct Look {
     pub(crate) silent: BTreeMap<Engine, Error>,
 }
 
-/// Questions that an engine has not answered in time. While one is open the engine is not waited for
-/// again: one that hangs would hold up all the others at every look.
+/// Engines that did not answer in time when they were last asked, with the question that is open.
+/// They are not waited for until an answer is in time again: one that hangs would hold up all the
+/// others. What they say late is heard at the next look.
 #[derive(Debug, Default)]
-pub(crate) struct Unanswered(BTreeMap<Engine, AbortHandle>);
+pub(crate) struct Unanswered(BTreeMap<Engine, Option<JoinHandle<Answer>>>);
+
+#[derive(Debug)]
+struct Answer {
+    listed: Result<Vec<Instance>, Error>,
+    in_time: bool,
+}
 
 impl Unanswered {
-    /// Whether the engine still owes an answer. One is given up after [`ANSWER_TIMEOUT`] at the
-    /// latest: it may have got lost.
-    fn owes(&mut self, engine: Engine) -> bool {
-        self.0.retain(|_, question| !question.is_finished());
-        self.0.contains_key(&engine)
+    /// Something was done on the engine: what it was asked before is asked anew.
+    pub(crate) fn outdate(&mut self, engine: Engine) {
+        if let Some(question) = self.0.get_mut(&engine).and_then(Option::take) {
+            question.abort();
+        }
     }
 }
 
 impl Drop for Unanswered {
     fn drop(&mut self) {
-        self.0.values().for_each(AbortHandle::abort);
+        self.0.values().flatten().for_each(JoinHandle::abort);
     }
 }
 
@@ -49,29 +56,15 @@ pub(crate) async fn look(
     unanswered: &mut Unanswered,
 ) -> Look {
     let asked = drivers.iter().map(|(engine, driver)| {
-        let question = (!unanswered.owes(*engine)).then(|| {
-            let driver = Arc::clone(driver);
-            tokio::spawn(async move {
-                tokio::time::timeout(ANSWER_TIMEOUT, driver.list()).await.unwrap_or_else(|_| late())
-            })
-        });
-        (*engine, question)
-    });
-    let asked: Vec<_> = asked.collect();
-    let lists = asked.into_iter().map(async |(engine, question)| {
-        let Some(mut question) = question else { return (engine, late(), None) };
-        match tokio::time::timeout(LIST_TIMEOUT, &mut question).await {
-            Ok(Ok(listed)) => (engine, listed, None),
-            Ok(Err(error)) => {
-                let doing = "finish listing".to_owned();
-                (engine, Err(Error::Failed { doing, source: Arc::new(error) }), None)
-            }
-            Err(_) => (engine, late(), Some(question.abort_handle())),
-        }
+        let heard = match unanswered.0.remove(engine) {
+            None => hear(driver, ask(driver), LIST_TIMEOUT),
+            Some(open) => hear(driver, open.unwrap_or_else(|| ask(driver)), Duration::ZERO),
+        };
+        async { (*engine, heard.await) }
     });
     let mut look = Look::default();
-    for (engine, listed, open) in join_all(lists).await {
-        unanswered.0.extend(open.map(|open| (engine, open)));
+    for (engine, (listed, open)) in join_all(asked).await {
+        unanswered.0.extend(open.map(|open| (engine, Some(open))));
         match listed {
             Ok(instances) => {
                 let known = instances.into_iter();
@@ -81,6 +74,42 @@ pub(crate) async fn look(
         }
     }
     look
+}
+
+fn ask(driver: &Arc<dyn Driver>) -> JoinHandle<Answer> {
+    let driver = Arc::clone(driver);
+    tokio::spawn(async move {
+        let mut list = driver.list();
+        match tokio::time::timeout(LIST_TIMEOUT, &mut list).await {
+            Ok(listed) => Answer { listed, in_time: true },
+            Err(_) => {
+                // It may have got lost.
+                let rest = ANSWER_TIMEOUT.saturating_sub(LIST_TIMEOUT);
+                let listed = tokio::time::timeout(rest, list).await.unwrap_or_else(|_| late());
+                Answer { listed, in_time: false }
+            }
+        }
+    })
+}
+
+/// What the engine says, and the question that is open from now on if it is late.
+async fn hear(
+    driver: &Arc<dyn Driver>,
+    mut question: JoinHandle<Answer>,
+    patience: Duration,
+) -> (Result<Vec<Instance>, Error>, Option<JoinHandle<Answer>>) {
+    if patience.is_zero() && !question.is_finished() {
+        return (late(), Some(question));
+    }
+    match tokio::time::timeout(patience, &mut question).await {
+        Ok(Ok(Answer { listed, in_time: true })) => (listed, None),
+        Ok(Ok(Answer { listed, in_time: false })) => (listed, Some(ask(driver))),
+        Ok(Err(error)) => {
+            let doing = "finish listing".to_owned();
+            (Err(Error::Failed { doing, source: Arc::new(error) }), None)
+        }
+        Err(_) => (late(), Some(question)),
+    }
 }
 
 fn late() -> Result<Vec<Instance>, Error> {

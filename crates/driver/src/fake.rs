@@ -35,6 +35,8 @@ struct Held {
     unreachable: bool,
     /// Does not answer when it is asked what there is.
     hangs: bool,
+    /// Says only after this what there was when it was asked.
+    slow: Option<Duration>,
     /// Fails the next starts of the Assignment with this uid.
     failures: BTreeMap<String, Vec<Error>>,
     /// Commands whose check does not come out well, with their outcome.
@@ -83,6 +85,11 @@ impl Fake {
     /// New questions are answered again; those from before never are.
     pub fn answers(&self) {
         self.held().hangs = false;
+    }
+
+    /// From now on it takes this long to say what there was when it was asked.
+    pub fn answers_after(&self, time: Duration) {
+        self.held().slow = Some(time);
     }
 
     /// The next start of an instance of this Assignment fails. Called twice, the next two do.
@@ -325,7 +332,15 @@ impl Driver for Fake {
         if self.held().hangs {
             return Box::pin(std::future::pending());
         }
-        ready(self.act(instances))
+        let slow = self.held().slow;
+        let listed = self.act(instances);
+        match slow {
+            Some(time) => Box::pin(async move {
+                tokio::time::sleep(time).await;
+                listed
+            }),
+            None => ready(listed),
+        }
     }
 
     fn usage(&self) -> BoxFuture<'_, Result<Vec<(InstanceId, Usage)>>> {

@@ -318,13 +318,44 @@ async fn an_engine_that_hangs_holds_up_the_others_once_and_not_at_every_look() {
     world.settle().await;
     assert_eq!(world.done(), ["start web@1", "start web@1"]);
     assert_eq!(before.elapsed(), Duration::ZERO, "nobody waits for it any more");
+    // The question is given up, and a new one asked that nobody waits for either.
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_secs(31)).await;
+        let before = tokio::time::Instant::now();
+        world.look().await;
+        world.look().await;
+        assert_eq!(before.elapsed(), Duration::ZERO, "nor is it waited for later");
+    }
     // What was asked before is lost for good; at last it is given up, and a new question answered.
     docker.answers();
-    tokio::time::sleep(Duration::from_secs(30)).await;
-    let now = world.now();
-    world.converge.activate(&now).await;
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    world.look().await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     let look = observe::look(&world.converge.drivers, &mut world.converge.unanswered).await;
     assert!(look.silent.is_empty(), "{look:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_that_answers_late_is_heard_but_not_of_what_was_before_an_action() {
+    let mut world = World::with("web", json!({}));
+    world.engine.answers_after(Duration::from_secs(6));
+    world.settle().await;
+    assert!(world.done().is_empty(), "it has not said what there is");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    world.look().await;
+    // The next question is asked before the start has begun, and would be answered so.
+    world.converge.next_done().await;
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_secs(7)).await;
+        let report = world.look().await;
+        assert!(report.begun.is_empty(), "{report:?}");
+    }
+    assert_eq!(world.done(), ["start web@1"]);
+    let look = observe::look(&world.converge.drivers, &mut world.converge.unanswered).await;
+    assert!(look.silent.contains_key(&Engine::Host), "it is asked for the next look: {look:?}");
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    let look = observe::look(&world.converge.drivers, &mut world.converge.unanswered).await;
+    assert_eq!(look.instances.len(), 1, "{look:?}");
 }
 
 #[tokio::test]
