@@ -286,7 +286,8 @@ fn step(
     if solved.waiting.contains(&item) {
         return Step::Wait;
     }
-    if compiled.nodes[choice.node as usize] == at {
+    let here = compiled.nodes[choice.node as usize] == at;
+    if here && reschedule::keeps_engine(compiled, item, choice) {
         return Step::Stay;
     }
     let why = match explain::eviction(compiled, item, at) {

@@ -107,14 +107,33 @@ pub struct Item {
     pub class: u32,
     /// As long as `resources`.
     pub demand: Box<[u64]>,
-    /// Added to the value of every candidate on the node: a bonus for staying where it runs now is
-    /// the cost of moving away from it, a negative number is a penalty. A handful at most; a node
-    /// that is not a candidate stays none.
-    pub adjust: Vec<(u32, i32)>,
+    /// A handful at most; a node that is not a candidate stays none.
+    pub adjust: Vec<Adjust>,
     /// Nodes of the class that are no candidates for this item.
     pub barred: Vec<u32>,
     /// Where it runs now: tried first, and taken among equals. It carries no value of its own.
     pub current: Option<u32>,
+}
+
+/// Added to the value of candidates on a node: a bonus for staying where an item runs now is the cost
+/// of moving away from it, a negative number is a penalty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Adjust {
+    pub node: u32,
+    /// Only for the candidate by this engine; for all on the node when left out.
+    pub engine: Option<u8>,
+    pub delta: i32,
+}
+
+impl Item {
+    /// The value of a candidate of its class for this item.
+    pub fn value_of(&self, candidate: &Candidate) -> i64 {
+        let meant = self.adjust.iter().filter(|adjust| {
+            adjust.node == candidate.node
+                && adjust.engine.is_none_or(|engine| engine == candidate.engine)
+        });
+        i64::from(candidate.value) + meant.map(|adjust| i64::from(adjust.delta)).sum::<i64>()
+    }
 }
 
 /// Traffic between two items of one part.

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use tombolo_model::component::Component;
 
 use crate::ask;
-use crate::compile::{Compiled, Options, Origin};
-use crate::problem::Choice;
+use crate::compile::{Compiled, Options, Origin, index};
+use crate::problem::{Adjust, Choice};
 use crate::running::{Strike, Verdict};
 
 /// Every move must gain more than this, in hundredths of a point of score: small differences come
@@ -92,7 +92,9 @@ pub(crate) fn weigh(compiled: &mut Compiled<'_, '_>, options: &Options) {
         let current =
             compiled.runs_on(app, component, replica).and_then(|node| compiled.at[node as usize]);
         if let Some(node) = current {
-            adjust.push((node, moving_cost(part)));
+            // Its volume and its process are with the engine: another on the same node is a move.
+            let engine = Some(engine_at(compiled, index(item), node));
+            adjust.push(Adjust { node, engine, delta: moving_cost(part) });
         }
         for strike in
             strikes.get(&(compiled.ids[app].as_str(), part.name.as_str())).into_iter().flatten()
@@ -102,7 +104,9 @@ pub(crate) fn weigh(compiled: &mut Compiled<'_, '_>, options: &Options) {
             match penalty(strike, options.now) {
                 Penalty::Barred if !barred.contains(&node) => barred.push(node),
                 Penalty::Barred | Penalty::Forgotten => (),
-                Penalty::Points(points) => adjust.push((node, -points)),
+                Penalty::Points(points) => {
+                    adjust.push(Adjust { node, engine: None, delta: -points });
+                }
             }
         }
         let item = &mut compiled.problem.items[item];
@@ -123,7 +127,7 @@ pub(crate) fn over_budget(compiled: &Compiled<'_, '_>, chosen: &[Option<Choice>]
         let (Some(choice), Some(at)) = (choice, compiled.runs_on(app, component, replica)) else {
             continue;
         };
-        if compiled.nodes[choice.node as usize] == at {
+        if compiled.nodes[choice.node as usize] == at && keeps_engine(compiled, item, *choice) {
             continue;
         }
         let gain = gain(compiled, item, *choice);
@@ -158,18 +162,22 @@ pub(crate) fn gain(compiled: &Compiled<'_, '_>, item: u32, choice: Choice) -> i6
     }
 }
 
+/// Whether an item that stays on its node also stays with its engine.
+pub(crate) fn keeps_engine(compiled: &Compiled<'_, '_>, item: u32, choice: Choice) -> bool {
+    choice.engine == engine_at(compiled, item, choice.node)
+}
+
 /// The engine by which an item of the problem runs on a node of it, or would: the one that it has
-/// there now, where the node has two and all components must have the same.
+/// there now, as long as the node has it and it may run the component.
 pub(crate) fn engine_at(compiled: &Compiled<'_, '_>, item: u32, node: u32) -> u8 {
     let row = compiled.continuum.node(compiled.nodes[node as usize]);
     let Origin::Wanted { app, component, replica, ask } = compiled.origins[item as usize] else {
         return ask::engine_number(row.engine);
     };
     let runs = compiled.asks[ask].runs();
-    let spec = &compiled.apps[app].spec;
-    let name = &spec.components[component].name;
+    let name = &compiled.apps[app].spec.components[component].name;
     let now = compiled.roster.get(&compiled.ids[app], name, replica);
-    let now = now.filter(|now| now.node == row.name && spec.homogeneous).map(|now| now.engine);
+    let now = now.filter(|now| now.node == row.name).map(|now| now.engine);
     let now = now.filter(|now| Some(*now) == row.also || *now == row.engine);
     let engine = now.filter(|now| runs.can(*now));
     ask::engine_number(engine.unwrap_or_else(|| runs.pick(row.engine, row.also)))

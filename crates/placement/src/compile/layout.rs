@@ -14,6 +14,7 @@ use crate::bits::Bits;
 use crate::continuum::Continuum;
 use crate::paths::WayBook;
 use crate::problem::{Candidate, Hops, Link, Node, Route, Scope};
+use crate::reschedule;
 use crate::score;
 
 /// Routes are kept for every pair of zones; more would take more than 100 MB.
@@ -229,12 +230,21 @@ fn fill_classes(compiled: &mut Compiled<'_, '_>) {
     }
 }
 
-/// By class: whether some of its items must run by the engine of others.
+/// By class: whether some of its items must run by the engine of others, or run by one that is not
+/// the best of their node, with which they stay.
 fn bound_by_engine(compiled: &Compiled<'_, '_>) -> Vec<bool> {
     let problem = &compiled.problem;
     let mut bound = vec![false; problem.classes.len()];
     for item in problem.same_engine.iter().flatten() {
         bound[problem.items[*item as usize].class as usize] = true;
+    }
+    for (item, node) in compiled.currents() {
+        let Some(number) = compiled.at[node as usize] else { continue };
+        let class = problem.items[item as usize].class as usize;
+        let row = compiled.continuum.node(node);
+        let best = compiled.kinds[class].runs.pick(row.engine, row.also);
+        let now = reschedule::engine_at(compiled, item, number);
+        bound[class] |= now != ask::engine_number(best);
     }
     bound
 }

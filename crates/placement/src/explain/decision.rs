@@ -186,12 +186,8 @@ impl<'r, 'c, 'a> Reasons<'r, 'c, 'a> {
     }
 
     fn candidate_total(&self, item: u32, candidate: Candidate) -> i64 {
-        let adjust = self.compiled.problem.items[item as usize].adjust.iter();
-        let adjust: i64 = adjust
-            .filter(|(node, _)| *node == candidate.node)
-            .map(|(_, delta)| i64::from(*delta))
-            .sum();
-        i64::from(candidate.value) + adjust - self.traffic_cost(item, candidate.node)
+        let value = self.compiled.problem.items[item as usize].value_of(&candidate);
+        value - self.traffic_cost(item, candidate.node)
     }
 
     fn alternative(&self, item: u32, choice: Choice, other: Candidate, behind: i64) -> Alternative {

@@ -65,7 +65,7 @@ fn solved(selection: Selection, waiting: Vec<u32>) -> Solved {
 fn honest(compiled: &Compiled<'_, '_>, found: Selection) -> Selection {
     let Some(ceiling) = compiled.ceiling else { return found };
     let gains = compiled.problem.items.iter().map(|item| {
-        let adjust = item.adjust.iter().map(|(_, delta)| i64::from(*delta)).max();
+        let adjust = item.adjust.iter().map(|adjust| i64::from(adjust.delta)).max();
         adjust.unwrap_or(0).max(0)
     });
     let bound = found.bound.max(ceiling + gains.sum::<i64>());
@@ -108,10 +108,8 @@ fn pin(compiled: &mut Compiled<'_, '_>, item: u32) {
     let class = index(compiled.problem.classes.len());
     let engine = reschedule::engine_at(compiled, item, node);
     let value = compiled.problem.value(item, Choice { node, engine });
-    let adjust: i64 = {
-        let adjust = compiled.problem.items[item as usize].adjust.iter();
-        adjust.filter(|(on, _)| *on == node).map(|(_, delta)| i64::from(*delta)).sum()
-    };
+    let adjust =
+        compiled.problem.items[item as usize].value_of(&Candidate { node, engine, value: 0 });
     let own = value.map_or(0, |value| value - adjust);
     let value = i32::try_from(own).unwrap_or(0);
     compiled.problem.classes.push(Class { candidates: vec![Candidate { node, engine, value }] });

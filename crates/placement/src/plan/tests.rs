@@ -285,6 +285,46 @@ fn one_engine_for_all_is_the_best_that_any_engine_alone_would_give() {
 }
 
 #[test]
+fn what_runs_stays_with_its_engine() {
+    let process = json!({"process": {"command": ["x"]}});
+    let container = json!({"container": {"image": "x"}});
+    for homogeneous in [true, false] {
+        let spec = |db: &[&Value], web: &[&Value], replicas: u32| {
+            let parts = json!([
+                {"name": "db", "run": db, "stateful": true},
+                {"name": "web", "run": web, "replicas": replicas},
+            ]);
+            app("web", json!({"homogeneous": homogeneous, "components": parts}))
+        };
+        let text = "site h host\nnode both h cpu=8 engines=host,docker";
+        let mut settled = world(text).with([spec(&[&container], &[&container], 1)]);
+        settled.settle(&settled.plan(&Options::default()));
+        let both = [&process, &container];
+        settled.apps = vec![spec(&both, &[&container], 1)];
+        settled.settle(&settled.plan_all());
+        settled.apps = vec![spec(&both, &both, 2)];
+        let plan = settled.plan(&Options::default());
+        let by = |plan: &super::Plan| {
+            let of = |one: &super::InstancePlan| {
+                let at = &one.placement;
+                let stays = one.step == super::Step::Stay;
+                (format!("{}/{} {}", at.component, at.replica, at.engine.unwrap()), stays)
+            };
+            plan.apps[0].instances.iter().map(of).collect::<Vec<_>>()
+        };
+        let third = if homogeneous { "web/1 docker" } else { "web/1 host" };
+        let expected = [("db/0 docker", true), ("web/0 docker", true), (third, false)];
+        assert_eq!(by(&plan), expected.map(|(says, stays)| (says.to_owned(), stays)));
+        // By an engine that may not run it any more it does not stay.
+        settled.apps = vec![spec(&[&process], &both, 1)];
+        let plan = settled.plan_all();
+        let web = if homogeneous { ("web/0 host", false) } else { ("web/0 docker", true) };
+        assert_eq!(by(&plan)[1], (web.0.to_owned(), web.1));
+        assert_eq!(by(&plan)[0].0, "db/0 host");
+    }
+}
+
+#[test]
 fn a_place_that_does_not_exist_is_told() {
     let parts = json!([
         {"name": "a", "users": {"sites": ["athens", "sparta"], "latency": "5ms"}},

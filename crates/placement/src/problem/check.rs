@@ -148,9 +148,7 @@ impl Problem {
         let wanted = |c: &&Candidate| c.node == choice.node && c.engine == choice.engine;
         let there = candidates[near..].iter().take_while(|c| c.node == choice.node).find(wanted);
         let candidate = there.or_else(|| candidates.iter().find(wanted))?;
-        let on_node = item.adjust.iter().filter(|(node, _)| *node == choice.node);
-        let adjust: i64 = on_node.map(|(_, delta)| i64::from(*delta)).sum();
-        Some(i64::from(candidate.value) + adjust)
+        Some(item.value_of(candidate))
     }
 
     fn check_items(&self, chosen: &[Option<Choice>], found: &mut Vec<Violation>) -> i64 {

@@ -74,9 +74,7 @@ impl Problem {
         let class = &self.classes[item.class as usize];
         let mut first = true;
         for candidate in class.candidates.iter().filter(|c| !item.barred.contains(&c.node)) {
-            let on_node = item.adjust.iter().filter(|(node, _)| *node == candidate.node);
-            let adjust: i64 = on_node.map(|(_, delta)| i64::from(*delta)).sum();
-            let value = i64::from(candidate.value) + adjust;
+            let value = item.value_of(candidate);
             let engine = text(&self.engines[usize::from(candidate.engine)]);
             let comma = if first { "" } else { "," };
             first = false;

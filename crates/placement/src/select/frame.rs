@@ -225,9 +225,9 @@ impl<'a> Frame<'a> {
 
     fn best_engine(&self, item: &Item, node: u32) -> u8 {
         let names = &self.problem.engines;
-        let best = self
-            .on_node(item.class, node)
-            .min_by_key(|c| (std::cmp::Reverse(c.value), names[usize::from(c.engine)].as_str()));
+        let best = self.on_node(item.class, node).min_by_key(|c| {
+            (std::cmp::Reverse(item.value_of(c)), names[usize::from(c.engine)].as_str())
+        });
         best.expect("a block is placed where all of its items are admitted").engine
     }
 

@@ -1,7 +1,7 @@
 //! The candidates of a class, sorted so that the best come first: over all zones for blocks whose
 //! zone does not matter, zone by zone for the others. Built by [`Frame::new`](super::frame::Frame).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::frame::{Block, Frame, Place};
 use super::order::narrow;
@@ -165,47 +165,50 @@ impl Ranks<'_> {
         let key = Key { class: item.class, zoned: false, engines };
         let nothing = vec![0; frame.dims];
         self.read(frame, key, Some(&nothing), &mut places);
-        let (skip, adjust) = self.own(item);
+        let (mut skip, adjusted) = self.own(item);
+        skip.extend(&adjusted);
+        skip.sort_unstable();
         places.retain(|place| skip.binary_search(&place.node).is_err());
-        for place in &mut places {
-            place.value += adjust.get(&place.node).copied().unwrap_or(0);
+        for node in adjusted {
+            places.extend(self.adjusted(frame, item, node, engines));
         }
         places
     }
 
-    /// Barred nodes, sorted, and what is added on nodes that are not.
-    fn own(&self, item: &Item) -> (Vec<u32>, BTreeMap<u32, i64>) {
+    /// Barred nodes, sorted, and those that are not and where the item has values of its own.
+    fn own(&self, item: &Item) -> (Vec<u32>, BTreeSet<u32>) {
         let known = |node: &u32| self.node.get(*node as usize).copied();
         let mut barred: Vec<u32> = item.barred.iter().filter_map(known).collect();
         barred.sort_unstable();
-        let mut adjust = BTreeMap::new();
-        for (node, delta) in &item.adjust {
-            if let Some(node) = known(node).filter(|node| barred.binary_search(node).is_err()) {
-                *adjust.entry(node).or_insert(0) += i64::from(*delta);
-            }
+        let adjusted = item.adjust.iter().filter_map(|adjust| known(&adjust.node));
+        let adjusted = adjusted.filter(|node| barred.binary_search(node).is_err()).collect();
+        (barred, adjusted)
+    }
+
+    /// The places of one item on a node, the best first; only that one where engines do not matter.
+    fn adjusted(&self, frame: &Frame<'_>, item: &Item, node: u32, engines: bool) -> Vec<Place> {
+        let candidates = frame.on_node(item.class, frame.given_node(node));
+        let mut here: Vec<Place> =
+            candidates.map(|c| Place { value: item.value_of(c), ..self.place(c) }).collect();
+        here.sort_unstable_by_key(|p| (std::cmp::Reverse(p.value), p.tag));
+        if !engines {
+            here.truncate(1);
+            here.iter_mut().for_each(|place| place.tag = 0);
         }
-        (barred, adjust)
+        here
     }
 
     fn finish_single(&self, frame: &mut Frame<'_>, number: u32, index: u32) {
         let block = &frame.blocks[number as usize];
         let item = &frame.problem.items[block.items[0] as usize];
         let engines = !block.engines.is_empty();
-        let (mut skip, adjust) = self.own(item);
+        let (mut skip, adjusted) = self.own(item);
         let mut extra: Vec<Place> = Vec::new();
-        if !adjust.is_empty() {
-            for (node, delta) in &adjust {
-                let given = frame.given_node(*node);
-                let mut here: Vec<Place> =
-                    frame.on_node(item.class, given).map(|c| self.place(c)).collect();
-                here.sort_unstable_by_key(|p| (std::cmp::Reverse(p.value), p.tag));
-                if !engines {
-                    here.truncate(1);
-                    here.iter_mut().for_each(|place| place.tag = 0);
-                }
-                extra.extend(here.iter().map(|p| Place { value: p.value + delta, ..*p }));
+        if !adjusted.is_empty() {
+            for node in &adjusted {
+                extra.extend(self.adjusted(frame, item, *node, engines));
             }
-            skip.extend(adjust.keys());
+            skip.extend(&adjusted);
             skip.sort_unstable();
         }
         extra.sort_unstable_by_key(sort_key);

@@ -5,7 +5,7 @@ mod oracle;
 mod tiny;
 
 use super::{Dice, Limits, Outcome, Selection, select};
-use crate::problem::{Choice, Problem, Scope};
+use crate::problem::{Adjust, Choice, Problem, Scope};
 use crate::sample::{self, Size};
 
 #[track_caller]
@@ -224,7 +224,7 @@ fn odd_numbers_do_no_harm() {
             if dice.below(3) == 0 {
                 item.demand.iter_mut().for_each(|demand| *demand = u64::MAX - dice.roll() % 2);
             }
-            item.adjust.push((u32::MAX, i32::MIN));
+            item.adjust.push(Adjust { node: u32::MAX, engine: None, delta: i32::MIN });
             item.barred.push(u32::MAX);
             item.current = Some(u32::MAX);
         }

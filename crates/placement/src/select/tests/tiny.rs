@@ -2,7 +2,7 @@
 
 use super::Dice;
 use crate::problem::{
-    Candidate, Class, Edge, Group, Hops, Item, Link, Node, Part, Problem, Route, Scope,
+    Adjust, Candidate, Class, Edge, Group, Hops, Item, Link, Node, Part, Problem, Route, Scope,
 };
 
 pub(super) fn problem(seed: u64, parts: usize) -> Problem {
@@ -96,7 +96,8 @@ fn add_part(problem: &mut Problem, part: usize, items: usize, dice: &mut Dice) {
         };
         if dice.below(4) == 0 {
             let delta = i32::try_from(signed(dice, 20)).unwrap() - 10;
-            new.adjust.push((below(dice, nodes), delta));
+            let engine = [None, Some(0), Some(1)][item % 3];
+            new.adjust.push(Adjust { node: below(dice, nodes), engine, delta });
         }
         if dice.below(6) == 0 {
             new.barred.push(below(dice, nodes));
@@ -158,7 +159,7 @@ pub(super) fn shuffle(problem: &Problem, seed: u64) -> (Problem, Vec<usize>) {
     new.nodes = nodes.iter().map(|old| problem.nodes[*old].clone()).collect();
     new.items = items.iter().map(|old| problem.items[*old].clone()).collect();
     for changed in &mut new.items {
-        changed.adjust.iter_mut().for_each(|(at, _)| *at = node(*at));
+        changed.adjust.iter_mut().for_each(|adjust| adjust.node = node(adjust.node));
         changed.barred.iter_mut().for_each(|at| *at = node(*at));
         changed.current = changed.current.map(node);
     }
