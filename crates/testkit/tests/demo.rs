@@ -71,7 +71,7 @@ impl Demo {
             chown(folder.path(), Some(NOBODY), Some(NOBODY)).unwrap();
         }
         let program = folder.path().join("tombolo");
-        fs::copy(binary::path(), &program).unwrap();
+        copy_program(&program);
         let mut demo = Demo { folder, program, process: None, user };
         demo.again();
         demo
@@ -176,6 +176,13 @@ impl Drop for Demo {
             drop(process.wait());
         }
     }
+}
+
+/// Leaves it to another process: a file that this one has open for writing is, for a moment, also open
+/// in whatever another test forks, and cannot be executed until that has gone on to its own program.
+fn copy_program(to: &Path) {
+    let status = Command::new("cp").arg(binary::path()).arg(to).status().unwrap();
+    assert!(status.success(), "cannot copy the program under test");
 }
 
 /// The public address of the dashboard, as the App says it.

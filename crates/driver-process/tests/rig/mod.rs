@@ -109,11 +109,15 @@ impl Rig {
         std::fs::set_permissions(self.folder.path(), mode).unwrap();
     }
 
+    /// Another process writes it: what this one has open for writing is, for a moment, also open in
+    /// whatever another test forks, and cannot be executed until then.
     pub(crate) fn script(&self, name: &str, content: &str) -> String {
         let path = self.folder.path().join(name);
-        std::fs::write(&path, content).unwrap();
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(&path, mode).unwrap();
+        let draft = self.folder.path().join(format!("{name}.draft"));
+        std::fs::write(&draft, content).unwrap();
+        let mut install = std::process::Command::new("install");
+        install.args(["-m", "755"]).arg(draft).arg(&path);
+        assert!(install.status().unwrap().success(), "cannot write the script");
         path.to_str().unwrap().to_owned()
     }
 
