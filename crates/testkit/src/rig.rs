@@ -1,5 +1,5 @@
 //! A server, an agent that has joined it, and what is assigned to the agent. Assignments are written
-//! by hand, so that nothing depends on the placing. Start at [`Rig::of`].
+//! by hand, so that nothing depends on the placing. Start at [`Rig::start`].
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(clippy::print_stdout, reason = "what was seen last explains a failure")]
@@ -7,7 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
@@ -23,25 +23,63 @@ use crate::{Tombolo, binary, eventually};
 pub const SITE: &str = "north";
 pub const NODE: &str = "crane";
 
+/// By what the processes of an instance are known again.
+const MARK: &str = "TOMBOLO_INSTANCE=";
+
 pub struct Rig {
     pub tombolo: Tombolo,
     pub client: Client,
     agent: Option<Child>,
+    machine: Machine,
+}
+
+/// Where an agent runs, and what it is told.
+pub struct Machine {
+    /// The agent's own folder.
+    pub folder: PathBuf,
+    /// Begins a command that runs our program there.
+    pub command: Box<dyn Fn() -> Command + Send + Sync>,
     /// What every start of the agent is given.
-    arguments: Vec<String>,
+    pub arguments: Vec<String>,
+    /// What the making of its token is given.
+    pub token: Vec<String>,
+}
+
+impl Machine {
+    /// Beside the server.
+    pub fn beside(tombolo: &Tombolo) -> Machine {
+        Machine {
+            folder: tombolo.data().parent().unwrap().join("agent"),
+            command: Box::new(|| Command::new(binary::path())),
+            arguments: Vec::new(),
+            token: Vec::new(),
+        }
+    }
 }
 
 impl Rig {
-    /// Joins an agent that is given `arguments` at each of its starts.
-    pub async fn of(tombolo: Tombolo, arguments: &[&str]) -> Rig {
-        let file = tombolo.data().parent().unwrap().join("north.join").display().to_string();
-        tombolo.shell(&["token", "create", "--site", SITE, "-o", &file]).await.ok();
+    pub async fn start() -> Rig {
+        let tombolo = Tombolo::start().await;
+        let machine = Machine::beside(&tombolo);
+        Rig::of(tombolo, machine).await
+    }
+
+    /// Joins an agent, and comes back when its node is ready.
+    pub async fn of(tombolo: Tombolo, machine: Machine) -> Rig {
         let client = tombolo.client().await;
-        let arguments = arguments.iter().map(|one| (*one).to_owned()).collect();
-        let mut rig = Rig { tombolo, client, agent: None, arguments };
+        let mut rig = Rig { tombolo, client, agent: None, machine };
+        let file = rig.join_file("north.join").await;
         rig.start_agent(&["--join-file", &file, "--name", NODE]);
         rig.until_node("Ready", "True").await;
         rig
+    }
+
+    pub async fn join_file(&self, name: &str) -> String {
+        let file = self.root().join(name).display().to_string();
+        let mut arguments = vec!["token", "create", "--site", SITE, "-o", &file];
+        arguments.extend(self.machine.token.iter().map(String::as_str));
+        self.tombolo.shell(&arguments).await.ok();
+        file
     }
 
     /// The folder of the test, which goes with it.
@@ -49,13 +87,18 @@ impl Rig {
         self.tombolo.data().parent().unwrap().to_owned()
     }
 
+    /// The folder of the agent.
+    pub fn folder(&self) -> &Path {
+        &self.machine.folder
+    }
+
     pub fn start_agent(&mut self, more: &[&str]) {
         let root = self.root();
         let log = File::options().create(true).append(true).open(root.join("agent.log")).unwrap();
-        let agent = Command::new(binary::path())
+        let agent = (self.machine.command)()
             .args(["-v", "agent", "--data"])
-            .arg(root.join("agent"))
-            .args(&self.arguments)
+            .arg(&self.machine.folder)
+            .args(&self.machine.arguments)
             .args(more)
             .env("HOME", &root)
             .stdin(Stdio::null())
@@ -64,6 +107,12 @@ impl Rig {
             .spawn()
             .unwrap();
         self.agent = Some(agent);
+    }
+
+    /// The agent and everything that it has started is gone at once.
+    pub fn lose_power(&mut self) {
+        self.kill9_agent();
+        kill_marked(&self.machine.folder);
     }
 
     pub fn kill9_agent(&mut self) {
@@ -76,8 +125,16 @@ impl Rig {
         Api::namespaced(self.client.clone(), "default")
     }
 
-    /// Writes an Assignment of App `shop` to this node, with `change` merged into its spec.
+    /// Assigns a process that sleeps, with `change` merged into its spec.
     pub async fn assign(&self, name: &str, change: Value) {
+        let sleep = json!({"process": {"command": ["sleep", "3600"]}});
+        let mut spec = json!({"engine": "host", "run": sleep});
+        merge(&mut spec, change);
+        self.assign_bare(name, spec).await;
+    }
+
+    /// Writes an Assignment of App `shop` to this node, with `change` merged into its spec.
+    pub async fn assign_bare(&self, name: &str, change: Value) {
         let mut spec = json!({
             "app": "shop", "component": name, "replica": 0, "site": SITE, "node": NODE,
         });
@@ -114,11 +171,11 @@ impl Rig {
         let last = Last::new(what);
         let found = eventually(&format!("{name}: {what}"), async || {
             let found = self.find(name).await?;
-            last.seen.replace(found["status"].clone());
+            last.see(found["status"].clone());
             is(&found).then_some(found)
         })
         .await;
-        last.armed.set(false);
+        last.found();
         found
     }
 
@@ -149,13 +206,17 @@ impl Rig {
 
     /// Waits for an Event about the Assignment; returns its message.
     pub async fn until_event(&self, name: &str, reason: &str) -> String {
-        let about = self.get(name).await;
+        let found = self.get(name).await;
+        self.until_event_about(found["metadata"]["name"].as_str().unwrap(), reason).await
+    }
+
+    /// The same about anything of this name.
+    pub async fn until_event_about(&self, name: &str, reason: &str) -> String {
         eventually(&format!("an event says {reason} of {name}"), async || {
             let events = self.tombolo.shell(&["get", "events", "-o", "json"]).await.json();
             let events = events["items"].as_array().cloned().unwrap_or_default();
-            let name = &about["metadata"]["name"];
             let about = |event: &&Value| {
-                event["involvedObject"]["name"] == *name && event["reason"] == reason
+                event["involvedObject"]["name"] == name && event["reason"] == reason
             };
             events.iter().find(about)?["message"].as_str().map(str::to_owned)
         })
@@ -168,12 +229,18 @@ impl Rig {
         let api: Api<Node> = Api::all(self.client.clone());
         let found = eventually(&format!("the node has {kind}={status}"), async || {
             let node = serde_json::to_value(api.get(NODE).await.ok()?).unwrap();
-            last.seen.replace(node["status"]["conditions"].clone());
+            last.see(node["status"]["conditions"].clone());
             (condition(&node, kind)["status"] == status).then_some(node)
         })
         .await;
-        last.armed.set(false);
+        last.found();
         found
+    }
+}
+
+impl fmt::Debug for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Machine").field("folder", &self.folder).finish_non_exhaustive()
     }
 }
 
@@ -193,19 +260,31 @@ impl Drop for Rig {
             let log = fs::read_to_string(self.root().join("agent.log")).unwrap_or_default();
             println!("--- the agent's log\n{log}\n---");
         }
+        // What runs outlives the agent, which is the point; after a test it must go all the same.
+        kill_marked(&self.machine.folder);
     }
 }
 
 /// Says what was last seen when a wait ends in a panic.
-struct Last {
+#[derive(Debug)]
+pub struct Last {
     what: String,
     seen: RefCell<Value>,
     armed: Cell<bool>,
 }
 
 impl Last {
-    fn new(what: &str) -> Last {
+    pub fn new(what: &str) -> Last {
         Last { what: what.to_owned(), seen: RefCell::default(), armed: Cell::new(true) }
+    }
+
+    pub fn see(&self, what: Value) {
+        self.seen.replace(what);
+    }
+
+    /// The wait is over, and nothing more is said of it.
+    pub fn found(&self) {
+        self.armed.set(false);
     }
 }
 
@@ -237,6 +316,45 @@ pub fn merge(into: &mut Value, change: Value) {
         }
         (into, change) => *into = change,
     }
+}
+
+/// Supervisors too, and again until none is left: one may just have started another.
+pub fn kill_marked(folder: &Path) {
+    for _ in 0..100 {
+        let left = marked(folder);
+        if left.is_empty() {
+            return;
+        }
+        for pid in left.into_iter().filter_map(Pid::from_raw) {
+            // It may have ended by itself.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
+/// The processes of all instances whose folders are below this one.
+pub fn marked(folder: &Path) -> Vec<i32> {
+    let mark = format!("{MARK}{}", folder.display());
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let numbers = processes.filter_map(|process| process.file_name().to_str()?.parse().ok());
+    let is_its = |number: &i32| runs(*number) && read(*number, "environ").contains(&mark);
+    numbers.filter(is_its).collect()
+}
+
+/// A file of the kernel about a process; empty if there is no such process.
+pub fn read(pid: i32, file: &str) -> String {
+    let bytes = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The process of a running instance.
+pub fn pid(found: &Value) -> i32 {
+    found["status"]["instance"].as_str().unwrap().parse().unwrap()
+}
+
+/// For [`Rig::assign`]: runs a script instead.
+pub fn shell(script: &str) -> Value {
+    json!({"run": {"process": {"command": ["sh", "-c", script]}}})
 }
 
 pub fn runs(pid: i32) -> bool {

@@ -1,197 +1,15 @@
 //! What is assigned to a machine runs there, whatever is killed: the real server, real agents and
 //! real processes. Assignments are written by hand, so that nothing here depends on the placing.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-#![expect(clippy::print_stdout, reason = "what was seen last explains a failure")]
-
-use std::fs::{File, Permissions};
+use std::fs::Permissions;
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::process::{Child, Command, Stdio};
 
-use kube::Client;
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use rustix::process::{Pid, Signal, kill_process};
-use serde_json::{Value, json};
-use tombolo_model::Assignment;
+use kube::api::{DeleteParams, ListParams};
+use serde_json::json;
 
-use tombolo_testkit::{Tombolo, binary, eventually, tools};
-
-const SITE: &str = "north";
-const NODE: &str = "crane";
-
-/// A server, an agent that has joined it, and a client of the administrator.
-struct Rig {
-    tombolo: Tombolo,
-    client: Client,
-    agent: Option<Child>,
-}
-
-impl Rig {
-    async fn start() -> Rig {
-        let tombolo = Tombolo::start().await;
-        let file = tombolo.data().parent().unwrap().join("north.join").display().to_string();
-        tombolo.shell(&["token", "create", "--site", SITE, "-o", &file]).await.ok();
-        let client = tombolo.client().await;
-        let mut rig = Rig { tombolo, client, agent: None };
-        rig.start_agent(&["--join-file", &file, "--name", NODE]);
-        rig
-    }
-
-    fn start_agent(&mut self, more: &[&str]) {
-        let root = self.tombolo.data().parent().unwrap().to_owned();
-        let log = File::options().create(true).append(true).open(root.join("agent.log")).unwrap();
-        let agent = Command::new(binary::path())
-            .args(["-v", "agent", "--data"])
-            .arg(root.join("agent"))
-            .args(more)
-            .env("HOME", &root)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        self.agent = Some(agent);
-    }
-
-    fn kill9_agent(&mut self) {
-        let mut agent = self.agent.take().unwrap();
-        agent.kill().unwrap();
-        agent.wait().unwrap();
-    }
-
-    fn api(&self) -> Api<Assignment> {
-        Api::namespaced(self.client.clone(), "default")
-    }
-
-    async fn assign(&self, name: &str, change: Value) {
-        let mut spec = json!({
-            "app": "shop", "component": name, "replica": 0, "site": SITE, "node": NODE,
-            "engine": "host", "run": {"process": {"command": ["sleep", "3600"]}},
-        });
-        merge(&mut spec, change);
-        let assignment = json!({
-            "apiVersion": "tombolo.dev/v1alpha1", "kind": "Assignment",
-            "metadata": {"name": name}, "spec": spec,
-        });
-        let assignment: Assignment = serde_json::from_value(assignment).unwrap();
-        self.api().create(&PostParams::default(), &assignment).await.unwrap();
-    }
-
-    async fn change(&self, name: &str, spec: Value) {
-        let patch = Patch::Merge(json!({"spec": spec}));
-        self.api().patch(name, &PatchParams::default(), &patch).await.unwrap();
-    }
-
-    async fn get(&self, name: &str) -> Value {
-        serde_json::to_value(self.api().get(name).await.unwrap()).unwrap()
-    }
-
-    /// Waits until the Assignment is as it should be.
-    async fn until(&self, what: &str, name: &str, is: impl Fn(&Value) -> bool) -> Value {
-        let last = std::cell::RefCell::new(Value::Null);
-        let shown = Shown { what, last: &last, armed: std::cell::Cell::new(true) };
-        let found = eventually(&format!("{name}: {what}"), async || {
-            let found = self.api().get(name).await.ok();
-            let found = serde_json::to_value(found?).unwrap();
-            last.replace(found["status"].clone());
-            is(&found).then_some(found)
-        })
-        .await;
-        shown.armed.set(false);
-        found
-    }
-
-    async fn until_up(&self, name: &str) -> Value {
-        self.until("it is up", name, |found| {
-            condition(found, "Available")["status"] == "True"
-                && condition(found, "Available")["reason"] == "Running"
-                && condition(found, "Available")["observedGeneration"]
-                    == found["metadata"]["generation"]
-        })
-        .await
-    }
-
-    async fn events(&self) -> String {
-        self.tombolo.shell(&["events"]).await.ok()
-    }
-}
-
-/// Says what was last seen when a wait ends in a panic.
-struct Shown<'a> {
-    what: &'a str,
-    last: &'a std::cell::RefCell<Value>,
-    armed: std::cell::Cell<bool>,
-}
-
-impl Drop for Shown<'_> {
-    fn drop(&mut self) {
-        if self.armed.get() && std::thread::panicking() {
-            println!("waiting for {}, last seen: {:#}", self.what, self.last.borrow());
-        }
-    }
-}
-
-impl Drop for Rig {
-    fn drop(&mut self) {
-        if let Some(mut agent) = self.agent.take() {
-            drop(agent.kill());
-            drop(agent.wait());
-        }
-        let root = self.tombolo.data().parent().unwrap().to_owned();
-        if std::thread::panicking() {
-            let log = std::fs::read_to_string(root.join("agent.log")).unwrap_or_default();
-            println!("--- the agent's log\n{log}\n---");
-        }
-        // What runs outlives the agent, which is the point; after a test it must go all the same.
-        let mark = format!("TOMBOLO_INSTANCE={}", root.join("agent").display());
-        for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-            let Some(number) = process.file_name().to_str().and_then(|name| name.parse().ok())
-            else {
-                continue;
-            };
-            let environment = std::fs::read(process.path().join("environ")).unwrap_or_default();
-            if String::from_utf8_lossy(&environment).contains(&mark)
-                && let Some(pid) = Pid::from_raw(number)
-            {
-                let _ = kill_process(pid, Signal::KILL);
-            }
-        }
-    }
-}
-
-fn merge(into: &mut Value, change: Value) {
-    match (into, change) {
-        (Value::Object(into), Value::Object(change)) => {
-            for (key, value) in change {
-                merge(into.entry(key).or_insert(Value::Null), value);
-            }
-        }
-        (into, change) => *into = change,
-    }
-}
-
-fn condition(found: &Value, kind: &str) -> Value {
-    let conditions = found["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    conditions.into_iter().find(|condition| condition["type"] == kind).unwrap_or_default()
-}
-
-fn pid(found: &Value) -> i32 {
-    found["status"]["instance"].as_str().unwrap().parse().unwrap()
-}
-
-fn runs(pid: i32) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/stat"))
-        .is_ok_and(|status| !status.contains(") Z "))
-}
-
-fn kill9(pid: i32) {
-    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
-}
-
-fn shell(script: &str) -> Value {
-    json!({"run": {"process": {"command": ["sh", "-c", script]}}})
-}
+use tombolo_testkit::rig::{NODE, condition, kill9, marked, pid, read, runs, shell};
+use tombolo_testkit::{Rig, eventually, tools};
 
 #[tokio::test]
 async fn what_is_assigned_runs_and_survives_the_end_of_everybody_else() {
@@ -214,11 +32,8 @@ async fn what_is_assigned_runs_and_survives_the_end_of_everybody_else() {
     let two = pid(&second);
     assert!(one != two && runs(two));
     assert_eq!(second["status"]["lastExit"]["signal"], 9);
-    eventually("the events say so", async || {
-        let events = rig.events().await;
-        (events.contains("Started") && events.contains("Restarted")).then_some(())
-    })
-    .await;
+    rig.until_event("web", "Started").await;
+    rig.until_event("web", "Restarted").await;
 
     rig.kill9_agent();
     assert!(runs(two), "it does not need its agent");
@@ -241,16 +56,9 @@ async fn what_is_assigned_runs_and_survives_the_end_of_everybody_else() {
     kill9(third);
     kill9(two);
     rig.start_agent(&[]);
-    let cache = rig.tombolo.data().parent().unwrap().join("agent/instances");
-    let alive = || {
-        let ours = std::fs::read_dir("/proc").unwrap().flatten().filter(|process| {
-            let read = |name: &str| std::fs::read(process.path().join(name)).unwrap_or_default();
-            let mark = format!("TOMBOLO_INSTANCE={}", cache.display());
-            String::from_utf8_lossy(&read("environ")).contains(&mark)
-                && String::from_utf8_lossy(&read("cmdline")).contains("sleep\0")
-        });
-        ours.count()
-    };
+    let folder = rig.folder().to_owned();
+    let is_sleep = |pid: &i32| read(*pid, "cmdline").contains("sleep\0");
+    let alive = || marked(&folder).into_iter().filter(is_sleep).count();
     eventually("all three run without the controller", async || (alive() == 3).then_some(())).await;
     rig.tombolo.restart().await;
     rig.until("the server hears of it", "web", |found| {
@@ -258,7 +66,7 @@ async fn what_is_assigned_runs_and_survives_the_end_of_everybody_else() {
     })
     .await;
 
-    rig.api().delete("web", &DeleteParams::default()).await.unwrap();
+    rig.assignments().delete("web", &DeleteParams::default()).await.unwrap();
     eventually("what was deleted stops", async || (alive() == 2).then_some(())).await;
     rig.until("a stop is told", "more", |found| found["status"]["restarts"] == 0).await;
     rig.change("more", json!({"stopped": true})).await;
@@ -310,20 +118,18 @@ async fn what_cannot_run_says_why_in_a_sentence() {
         "stringData": {"a": "hunter2"}});
     rig.tombolo.shell_with(&["apply", "-f", "-"], &secret.to_string()).await.ok();
     let up = rig.until_up("secretive").await;
-    let environment = std::fs::read(format!("/proc/{}/environ", pid(&up))).unwrap();
-    let environment = String::from_utf8_lossy(&environment).into_owned();
+    let environment = read(pid(&up), "environ");
     assert!(environment.contains("KEY=hunter2"), "{environment}");
     assert!(environment.contains("TOMBOLO_COMPONENT=secretive"), "{environment}");
-    let kept = rig.tombolo.data().parent().unwrap().join("agent/assignments.json");
-    let kept = std::fs::read_to_string(kept).unwrap();
+    let kept = std::fs::read_to_string(rig.folder().join("assignments.json")).unwrap();
     assert!(kept.contains("secretive") && !kept.contains("hunter2"), "secrets are sealed");
 
     drop(listener);
     rig.until_up("taken").await;
-    let events = rig.events().await;
-    for reason in ["CommandNotFound", "PortTaken", "CrashLoop", "NoSuchEntry"] {
-        assert!(events.contains(reason), "{reason}: {events}");
-    }
+    rig.until_event("nothing", "CommandNotFound").await;
+    rig.until_event("taken", "PortTaken").await;
+    rig.until_event("crasher", "CrashLoop").await;
+    rig.until_event("secretive", "NoSuchEntry").await;
 }
 
 #[tokio::test]
@@ -375,8 +181,7 @@ async fn a_process_of_another_user_reaches_its_folder_and_its_peers_by_name() {
     }
     let rig = Rig::start().await;
     // The folder of the test itself is not the agent's to open.
-    let root = rig.tombolo.data().parent().unwrap().to_owned();
-    std::fs::set_permissions(&root, Permissions::from_mode(0o711)).unwrap();
+    std::fs::set_permissions(rig.root(), Permissions::from_mode(0o711)).unwrap();
     let script = "id -u && cat $TOMBOLO_DIR/etc/conf $TOMBOLO_PEERS_FILE && touch $TOMBOLO_DIR/read \
         && exec sleep 3600";
     let process = json!({"command": ["sh", "-c", script], "user": "12345:12345",
@@ -384,8 +189,7 @@ async fn a_process_of_another_user_reaches_its_folder_and_its_peers_by_name() {
     rig.assign("web", json!({"run": {"process": process}, "peers": [{"component": "store"}]}))
         .await;
     let up = rig.until_up("web").await;
-    let environment = std::fs::read(format!("/proc/{}/environ", pid(&up))).unwrap();
-    let environment = String::from_utf8_lossy(&environment).into_owned();
+    let environment = read(pid(&up), "environ");
     let folder = environment.split('\0').find_map(|one| one.strip_prefix("TOMBOLO_DIR=")).unwrap();
     let done = std::path::Path::new(folder).join("read");
     eventually("it has read and written", async || done.exists().then_some(())).await;
@@ -411,6 +215,6 @@ async fn an_assignment_without_a_node_is_taken_and_the_machine_is_described() {
         told.then_some(())
     })
     .await;
-    let nodes = rig.api().list(&ListParams::default()).await.unwrap();
+    let nodes = rig.assignments().list(&ListParams::default()).await.unwrap();
     assert_eq!(nodes.items.len(), 1);
 }

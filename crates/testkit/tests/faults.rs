@@ -7,7 +7,6 @@
 //! in `agent.rs`.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-#![expect(clippy::print_stdout, reason = "the times are what people look at")]
 
 #[path = "faults/rig.rs"]
 mod rig;
@@ -19,14 +18,10 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use rig::{NODE, Rig, condition, kill9, pid, runs, shell};
-use tombolo_testkit::eventually;
+use rig::{behind, on, record, run_agent, running, until_kept};
+use tombolo_testkit::rig::{NODE, condition, kill9, pid, print_time, runs, shell};
+use tombolo_testkit::{Rig, eventually};
 use world::{Disk, Link};
-
-/// How long the last test machines took is what the README's table is made of.
-fn print_time(fact: &str, since: Instant) {
-    println!("fault: {fact}: told after {} ms", since.elapsed().as_millis());
-}
 
 /// The status without the times at which a condition flipped.
 fn untimed(found: &Value) -> Value {
@@ -40,7 +35,7 @@ fn untimed(found: &Value) -> Value {
 #[tokio::test]
 async fn a_cut_link_stops_nothing_and_a_mended_one_restarts_nothing() {
     let Some(link) = Link::make("a_cut_link") else { return };
-    let rig = Rig::behind(&link).await;
+    let rig = behind(&link).await;
     for name in ["one", "two", "three"] {
         rig.assign(name, json!({})).await;
     }
@@ -65,7 +60,7 @@ async fn a_cut_link_stops_nothing_and_a_mended_one_restarts_nothing() {
     // What ends meanwhile is started again without anybody's help.
     kill9(numbers[2]);
     let again = eventually("it is started again while cut off", async || {
-        rig.running("three").into_iter().find(|number| *number != numbers[2])
+        running(&rig, "three").into_iter().find(|number| *number != numbers[2])
     })
     .await;
 
@@ -90,7 +85,7 @@ async fn a_cut_link_stops_nothing_and_a_mended_one_restarts_nothing() {
 #[tokio::test]
 async fn a_reboot_while_cut_off_starts_everything_again_in_order() {
     let Some(link) = Link::make("a_reboot_while_cut_off") else { return };
-    let mut rig = Rig::behind(&link).await;
+    let mut rig = behind(&link).await;
     let after = |name: &str| json!({"peers": [{"component": name, "first": true}]});
     rig.assign("shy", json!({"disconnect": {"action": "stop", "after": "1h"}})).await;
     rig.until_up("shy").await;
@@ -100,17 +95,17 @@ async fn a_reboot_while_cut_off_starts_everything_again_in_order() {
     for name in ["store", "api", "web"] {
         rig.until_up(name).await;
     }
-    rig.until_kept("web").await;
+    until_kept(&rig, "web").await;
 
     link.cut();
     rig.lose_power();
     for name in ["store", "api", "web"] {
-        assert!(rig.running(name).is_empty(), "{name} is gone");
+        assert!(running(&rig, name).is_empty(), "{name} is gone");
     }
     let booted_at = Instant::now();
     rig.start_agent(&[]);
     let numbers = eventually("everything is back without the controller", async || {
-        let first = |name: &str| rig.running(name).first().copied();
+        let first = |name: &str| running(&rig, name).first().copied();
         Some([first("store")?, first("api")?, first("web")?])
     })
     .await;
@@ -118,7 +113,7 @@ async fn a_reboot_while_cut_off_starts_everything_again_in_order() {
     println!("fault: a reboot while cut off: three are back after {took} ms (goal 15000)");
     let started = numbers.map(rig::started);
     assert!(started[0] <= started[1] && started[1] <= started[2], "in order: {started:?}");
-    assert!(rig.running("shy").is_empty(), "by its rule it may run elsewhere by now");
+    assert!(running(&rig, "shy").is_empty(), "by its rule it may run elsewhere by now");
 
     link.mend();
     for (name, number) in ["store", "api", "web"].into_iter().zip(numbers) {
@@ -131,7 +126,7 @@ async fn a_reboot_while_cut_off_starts_everything_again_in_order() {
         assert!(runs(number), "{name} was not started a third time");
     }
     eventually("the controller says where it runs: here", async || {
-        (rig.running("shy").len() == 1).then_some(())
+        (running(&rig, "shy").len() == 1).then_some(())
     })
     .await;
 }
@@ -139,7 +134,7 @@ async fn a_reboot_while_cut_off_starts_everything_again_in_order() {
 #[tokio::test]
 async fn a_full_disk_stops_nothing_is_told_and_is_got_over() {
     let Some(disk) = Disk::make("a_full_disk", 8) else { return };
-    let mut rig = Rig::on(&disk).await;
+    let mut rig = on(&disk).await;
     rig.assign("web", shell("while :; do echo the tide is in; sleep 0.05; done")).await;
     let web = pid(&rig.until_up("web").await);
 
@@ -156,8 +151,8 @@ async fn a_full_disk_stops_nothing_is_told_and_is_got_over() {
     print_time("the disk is full, of the node", filled_at);
     let message = condition(&node, "DiskPressure")["message"].to_string();
     assert!(message.contains("No space left") && message.contains("Free some room"), "{message}");
-    rig.until_event("DiskFull").await;
-    rig.until_event("CannotWrite").await;
+    rig.until_event("late", "DiskFull").await;
+    rig.until_event_about(NODE, "CannotWrite").await;
     assert!(runs(web), "what runs goes on");
     assert_eq!(rig.get("web").await["status"]["restarts"], 0);
 
@@ -169,10 +164,10 @@ async fn a_full_disk_stops_nothing_is_told_and_is_got_over() {
     assert_eq!(pid(&rig.get("web").await), web);
 
     // One that has never been there cannot keep its key, and says so with its exit code.
-    let ran = rig.run_agent(&disk.path().join("other"), &["--join-file", "nowhere"]).await;
+    let ran = run_agent(&rig, &disk.path().join("other"), &["--join-file", "nowhere"]).await;
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let file = rig.join_file("other.join").await;
-    let ran = rig.run_agent(&disk.path().join("other"), &["--join-file", &file]).await;
+    let ran = run_agent(&rig, &disk.path().join("other"), &["--join-file", &file]).await;
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.stderr.contains("No space left"), "{ran:?}");
 
@@ -200,20 +195,18 @@ async fn every_fact_is_told_with_a_condition_an_event_and_a_sentence() {
     })
     .await;
     print_time("a workload is killed", fact);
-    rig.until_event("Restarted").await;
+    rig.until_event("warm", "Restarted").await;
 
     let fact = Instant::now();
     rig.assign("nothing", json!({"run": {"process": {"command": ["no-such-program"]}}})).await;
-    let told = rig.until_degraded("nothing", "CommandNotFound").await;
-    print_time("the command is not found", fact);
+    let told = rig.until_degraded("nothing", "CommandNotFound", fact).await;
     assert!(told.contains("Install") && told.contains("no-such-program"), "{told}");
 
     let listener = TcpListener::bind(("0.0.0.0", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     let fact = Instant::now();
     rig.assign("taken", json!({"run": {"process": {"ports": [port]}}})).await;
-    let told = rig.until_degraded("taken", "PortTaken").await;
-    print_time("the port is taken", fact);
+    let told = rig.until_degraded("taken", "PortTaken", fact).await;
     assert!(told.contains(&port.to_string()) && told.contains("another port"), "{told}");
 
     let fact = Instant::now();
@@ -223,15 +216,14 @@ async fn every_fact_is_told_with_a_condition_an_event_and_a_sentence() {
         .await;
     print_time("a program ends with code 3", fact);
     assert_eq!(exited["status"]["lastExit"]["log"][0], "the pump is dry");
-    let told = rig.until_degraded("crasher", "CrashLoop").await;
-    print_time("a crash loop, from the start of the first", fact);
+    let told = rig.until_degraded("crasher", "CrashLoop", fact).await;
     assert!(told.contains("code 3") && told.contains("the pump is dry"), "{told}");
 }
 
 #[tokio::test]
 async fn a_check_that_fails_is_told_and_the_instance_restarted() {
     let rig = Rig::start().await;
-    let flag = rig.file("well");
+    let flag = rig.tombolo.file("well", "");
     rig.assign(
         "web",
         json!({"health": {"exec": {"command": ["test", "-e", flag]},
@@ -255,7 +247,7 @@ async fn a_check_that_fails_is_told_and_the_instance_restarted() {
     std::fs::write(&flag, "").unwrap();
     let new = pid(&rig.until_up("web").await);
     assert!(new != old && !runs(old), "the old one is gone");
-    rig.until_event("Unhealthy").await;
+    rig.until_event("web", "Unhealthy").await;
 }
 
 #[tokio::test]
@@ -265,8 +257,8 @@ async fn the_agent_is_killed_and_nothing_is_told_of_what_goes_on() {
     let check = json!({"exec": {"command": ["sleep", "2"]}, "timeout": "30s"});
     rig.assign("web", json!({"health": check})).await;
     let before = rig.until_up("web").await;
-    rig.until_kept("web").await;
-    let record = rig.record("web").await;
+    until_kept(&rig, "web").await;
+    let record = record(&rig, "web").await;
     rig.kill9_agent();
     let fact = Instant::now();
     rig.start_agent(&[]);
@@ -288,13 +280,12 @@ async fn an_update_that_fails_leaves_the_old_one_serving_and_says_so() {
     rig.assign("web", json!({})).await;
     let before = rig.until_up("web").await;
     let old = pid(&before);
-    let record = rig.record("web").await;
+    let record = record(&rig, "web").await;
 
     let key = json!({"run": {"process": {"secretEnv": {"KEY": {"name": "keys", "key": "a"}}}}});
     let fact = Instant::now();
     rig.change("web", key).await;
-    let told = rig.until_degraded("web", "NoSuchEntry").await;
-    print_time("an update needs a Secret that is not there", fact);
+    let told = rig.until_degraded("web", "NoSuchEntry", fact).await;
     assert!(told.contains("the old one serves") && told.contains("Write the Secret"), "{told}");
     let available = condition(&rig.get("web").await, "Available");
     assert_eq!(available["status"], "True");
@@ -303,8 +294,7 @@ async fn an_update_that_fails_leaves_the_old_one_serving_and_says_so() {
     let command = json!({"command": ["no-such-program"], "secretEnv": null});
     let fact = Instant::now();
     rig.change("web", json!({"run": {"process": command}})).await;
-    let told = rig.until_degraded("web", "RolledBack").await;
-    print_time("an update whose command is not found is given up", fact);
+    let told = rig.until_degraded("web", "RolledBack", fact).await;
     assert!(told.contains("no-such-program"), "{told}");
     let back = rig.get("web").await;
     assert_eq!((pid(&back), runs(old)), (old, true), "it never stopped");
@@ -324,10 +314,10 @@ async fn the_controller_is_killed_and_nothing_stops() {
     let mut rig = Rig::start().await;
     rig.assign("web", json!({})).await;
     let before = rig.until_up("web").await;
-    rig.kill9_server();
+    rig.tombolo.kill9();
     assert!(runs(pid(&before)));
     let fact = Instant::now();
-    rig.restart_server().await;
+    rig.tombolo.restart().await;
     rig.until_node("Ready", "True").await;
     rig.assign("more", json!({})).await;
     rig.until_up("more").await;

@@ -13,10 +13,10 @@ use std::time::Instant;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
 use kube::api::{Api, ListParams, Patch, PatchParams};
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tombolo_model::{App, Assignment, Node};
 
+use tombolo_testkit::rig::{kill_marked, read, runs};
 use tombolo_testkit::{Tombolo, binary, eventually};
 
 #[path = "moving/door.rs"]
@@ -175,28 +175,13 @@ impl Drop for Land {
             }
         }
         // What runs outlives the agents, which is the point; after a test it must go all the same.
-        let mark = format!("TOMBOLO_INSTANCE={}", root.join("agents").display());
-        for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-            let number = process.file_name().to_str().and_then(|name| name.parse().ok());
-            let environment = std::fs::read(process.path().join("environ")).unwrap_or_default();
-            if let Some(pid) = number.and_then(Pid::from_raw)
-                && String::from_utf8_lossy(&environment).contains(&mark)
-            {
-                let _ = kill_process(pid, Signal::KILL);
-            }
-        }
+        kill_marked(&root.join("agents"));
     }
-}
-
-fn runs(pid: i32) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/stat"))
-        .is_ok_and(|status| !status.contains(") Z "))
 }
 
 /// A variable of a running process.
 fn variable(pid: i32, name: &str) -> Option<String> {
-    let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
-    let environment = String::from_utf8_lossy(&environment).into_owned();
+    let environment = read(pid, "environ");
     let found = environment.split('\0').find_map(|one| one.strip_prefix(&format!("{name}=")))?;
     Some(found.to_owned())
 }

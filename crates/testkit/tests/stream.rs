@@ -1,158 +1,48 @@
 //! Logs, commands and ports of what runs on other machines, through agents that have no open port: the
 //! real server, real agents, real processes and our own shell.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-#![expect(clippy::print_stdout, reason = "what the agent said explains a failure")]
-
 use std::fs::File;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use kube::api::{Api, PostParams};
 use kube::config::AuthInfo;
 use kube::{Client, Config};
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tombolo_model::Assignment;
 
-use tombolo_testkit::{Running, Terminal, Tombolo, binary, eventually};
+use tombolo_testkit::rig::{kill9, pid, runs};
+use tombolo_testkit::{Rig, Running, Terminal, binary, eventually};
 
-const SITE: &str = "north";
-const NODE: &str = "crane";
 const LOG: &str = "/apis/tombolo.dev/v1alpha1/namespaces/default/assignments";
 const USAGE: i32 = 2;
 const NOT_FOUND: i32 = 3;
 const UNREACHABLE: i32 = 6;
 
-/// A server, and an agent that has joined it.
-struct Rig {
-    tombolo: Tombolo,
-    agent: Option<Child>,
+/// Instance `replica` of a component of App `shop`, named `COMPONENT-REPLICA`.
+async fn assign(rig: &Rig, component: &str, replica: u32, process: Value) {
+    let spec = json!({"component": component, "replica": replica, "run": {"process": process}});
+    rig.assign(&format!("{component}-{replica}"), spec).await;
 }
 
-impl Rig {
-    async fn start() -> Rig {
-        let tombolo = Tombolo::start().await;
-        let file = tombolo.data().parent().unwrap().join("north.join").display().to_string();
-        tombolo.shell(&["token", "create", "--site", SITE, "-o", &file]).await.ok();
-        let mut rig = Rig { tombolo, agent: None };
-        rig.start_agent(&["--join-file", &file, "--name", NODE]);
-        rig
-    }
-
-    fn start_agent(&mut self, more: &[&str]) {
-        let root = self.tombolo.data().parent().unwrap().to_owned();
-        let log = File::options().create(true).append(true).open(root.join("agent.log")).unwrap();
-        let agent = Command::new(binary::path())
-            .args(["-v", "agent", "--data"])
-            .arg(root.join("agent"))
-            .args(more)
-            .env("HOME", &root)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        self.agent = Some(agent);
-    }
-
-    fn kill9_agent(&mut self) {
-        let mut agent = self.agent.take().unwrap();
-        agent.kill().unwrap();
-        agent.wait().unwrap();
-    }
-
-    async fn api(&self) -> Api<Assignment> {
-        Api::namespaced(self.tombolo.client().await, "default")
-    }
-
-    /// Instance `replica` of a component of App `shop`, named `COMPONENT-REPLICA`.
-    async fn assign(&self, component: &str, replica: u32, process: Value) {
-        let assignment = json!({
-            "apiVersion": "tombolo.dev/v1alpha1", "kind": "Assignment",
-            "metadata": {"name": format!("{component}-{replica}")},
-            "spec": {"app": "shop", "component": component, "replica": replica, "site": SITE,
-                "node": NODE, "engine": "host", "run": {"process": process}},
-        });
-        let assignment: Assignment = serde_json::from_value(assignment).unwrap();
-        self.api().await.create(&PostParams::default(), &assignment).await.unwrap();
-    }
-
-    async fn until(&self, what: &str, name: &str, is: impl Fn(&Value) -> bool) -> Value {
-        let api = self.api().await;
-        eventually(&format!("{name}: {what}"), async || {
-            let found = serde_json::to_value(api.get(name).await.ok()?).unwrap();
-            is(&found).then_some(found)
-        })
-        .await
-    }
-
-    /// Its process, once it is up.
-    async fn until_up(&self, name: &str) -> i32 {
-        let up = |found: &Value| {
-            let conditions = found["status"]["conditions"].as_array().cloned().unwrap_or_default();
-            conditions.iter().any(|one| one["type"] == "Available" && one["status"] == "True")
-        };
-        let found = self.until("it is up", name, up).await;
-        found["status"]["instance"].as_str().unwrap().parse().unwrap()
-    }
-
-    /// The log, once it has so many lines.
-    async fn until_lines(&self, what: &str, count: usize) -> String {
-        eventually(&format!("{what} has written {count} lines"), async || {
-            let ran = self.tombolo.shell(&["logs", what]).await;
-            (ran.code == Some(0) && ran.stdout.lines().count() >= count).then_some(ran.stdout)
-        })
-        .await
-    }
-}
-
-impl Drop for Rig {
-    fn drop(&mut self) {
-        if let Some(mut agent) = self.agent.take() {
-            drop(agent.kill());
-            drop(agent.wait());
-        }
-        let root = self.tombolo.data().parent().unwrap().to_owned();
-        if std::thread::panicking() {
-            let log = std::fs::read_to_string(root.join("agent.log")).unwrap_or_default();
-            println!("--- the agent's log\n{log}\n---");
-        }
-        // What runs outlives the agent; after a test it must go all the same.
-        let mark = format!("TOMBOLO_INSTANCE={}", root.join("agent").display());
-        for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-            let name = process.file_name();
-            let Some(number) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
-            let environment = std::fs::read(process.path().join("environ")).unwrap_or_default();
-            if String::from_utf8_lossy(&environment).contains(&mark)
-                && let Some(pid) = Pid::from_raw(number)
-            {
-                let _ = kill_process(pid, Signal::KILL);
-            }
-        }
-    }
+/// The log, once it has so many lines.
+async fn until_lines(rig: &Rig, what: &str, count: usize) -> String {
+    eventually(&format!("{what} has written {count} lines"), async || {
+        let ran = rig.tombolo.shell(&["logs", what]).await;
+        (ran.code == Some(0) && ran.stdout.lines().count() >= count).then_some(ran.stdout)
+    })
+    .await
 }
 
 fn script(text: &str) -> Value {
     json!({"command": ["sh", "-c", text]})
 }
 
-fn kill9(pid: i32) {
-    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
-}
-
-fn runs(pid: i32) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/stat"))
-        .is_ok_and(|status| !status.contains(") Z "))
-}
-
 #[tokio::test]
 async fn logs_of_an_instance_are_read_whole_or_in_part_and_merged() {
     let rig = Rig::start().await;
     let lines = "for word in one two three; do echo $word; sleep 0.02; done; exec sleep 3600";
-    rig.assign("web", 0, script(lines)).await;
-    assert_eq!(rig.until_lines("shop/web", 3).await, "one\ntwo\nthree\n");
+    assign(&rig, "web", 0, script(lines)).await;
+    assert_eq!(until_lines(&rig, "shop/web", 3).await, "one\ntwo\nthree\n");
     let shell = async |arguments: &[&str]| rig.tombolo.shell(arguments).await;
     assert_eq!(shell(&["logs", "shop", "--tail", "1"]).await.ok(), "three\n");
     assert_eq!(shell(&["logs", "shop/web/0", "--since", "1h"]).await.ok(), "one\ntwo\nthree\n");
@@ -169,9 +59,9 @@ async fn logs_of_an_instance_are_read_whole_or_in_part_and_merged() {
     assert_eq!(read(&format!("sinceTime={two}")).await, "two\nthree\n");
     assert_eq!(read("sinceTime=2100-01-01T00:00:00Z").await, "");
 
-    rig.assign("store", 0, script("echo stored; exec sleep 3600")).await;
-    rig.assign("web", 1, script("echo again; exec sleep 3600")).await;
-    let merged = rig.until_lines("shop", 5).await;
+    assign(&rig, "store", 0, script("echo stored; exec sleep 3600")).await;
+    assign(&rig, "web", 1, script("echo again; exec sleep 3600")).await;
+    let merged = until_lines(&rig, "shop", 5).await;
     let expected = "web-0   | one\nweb-0   | two\nweb-0   | three\n";
     assert!(merged.starts_with(expected), "{merged}");
     assert!(merged.contains("store-0 | stored\n") && merged.contains("web-1   | again\n"));
@@ -189,8 +79,8 @@ async fn logs_of_an_instance_are_read_whole_or_in_part_and_merged() {
 #[tokio::test]
 async fn following_survives_the_end_of_the_instance_of_the_agent_and_of_the_server() {
     let mut rig = Rig::start().await;
-    rig.assign("web", 0, script("echo run $$$$; exec sleep 3600")).await;
-    let first = rig.until_up("web-0").await;
+    assign(&rig, "web", 0, script("echo run $$$$; exec sleep 3600")).await;
+    let first = pid(&rig.until_up("web-0").await);
     let mut following = rig.tombolo.shell_running(&["logs", "-f", "shop/web"]);
     following.line_with(&format!("run {first}")).await;
     kill9(first);
@@ -226,7 +116,7 @@ async fn following_survives_the_end_of_the_instance_of_the_agent_and_of_the_serv
 #[tokio::test]
 async fn what_does_not_run_shows_how_its_last_run_ended() {
     let rig = Rig::start().await;
-    rig.assign("nothing", 0, json!({"command": ["no-such-program"]})).await;
+    assign(&rig, "nothing", 0, json!({"command": ["no-such-program"]})).await;
     rig.until("it is told", "nothing-0", |found| {
         found["status"]["conditions"].to_string().contains("CommandNotFound")
     })
@@ -236,16 +126,16 @@ async fn what_does_not_run_shows_how_its_last_run_ended() {
     let ran = rig.tombolo.shell(&["exec", "shop/nothing", "--", "true"]).await;
     assert_ne!(ran.code, Some(0), "{ran:?}");
 
-    rig.assign("crasher", 0, script("echo the disk is on fire; exit 3")).await;
+    assign(&rig, "crasher", 0, script("echo the disk is on fire; exit 3")).await;
     rig.until("it crashes", "crasher-0", |found| found["status"]["lastExit"]["code"] == 3).await;
-    let log = rig.until_lines("shop/crasher", 1).await;
+    let log = until_lines(&rig, "shop/crasher", 1).await;
     assert!(log.starts_with("the disk is on fire\n"), "{log}");
 }
 
 #[tokio::test]
 async fn a_command_runs_inside_and_ends_as_it_ends_there() {
     let rig = Rig::start().await;
-    rig.assign("web", 0, json!({"command": ["sleep", "3600"]})).await;
+    assign(&rig, "web", 0, json!({"command": ["sleep", "3600"]})).await;
     rig.until_up("web-0").await;
     let exec = async |words: &[&str], input: &str| {
         let arguments = [&["exec", "-i", "shop/web", "--"], words].concat();
@@ -284,7 +174,7 @@ async fn a_command_runs_inside_and_ends_as_it_ends_there() {
     assert_eq!((&row["verb"], &row["role"]), (&json!("exec"), &json!("admin")));
     assert!(rig.tombolo.shell(&["events"]).await.ok().contains("runs a command in it: cat"));
 
-    rig.assign("web", 1, json!({"command": ["sleep", "3600"]})).await;
+    assign(&rig, "web", 1, json!({"command": ["sleep", "3600"]})).await;
     rig.until_up("web-1").await;
     let several = exec(&["true"], "").await;
     assert_eq!(several.code, Some(USAGE));
@@ -297,7 +187,7 @@ async fn a_command_runs_inside_and_ends_as_it_ends_there() {
 #[tokio::test]
 async fn a_command_has_a_terminal_that_is_as_large_as_the_one_in_front_of_it() {
     let rig = Rig::start().await;
-    rig.assign("web", 0, json!({"command": ["sleep", "3600"]})).await;
+    assign(&rig, "web", 0, json!({"command": ["sleep", "3600"]})).await;
     rig.until_up("web-0").await;
     let terminal = Terminal::open(101, 31);
     assert!(terminal.is_for_people());
@@ -347,8 +237,8 @@ async fn a_port_of_an_instance_is_reached_here_also_after_a_restart() {
     let data = rig.tombolo.data().parent().unwrap().join("inner").display().to_string();
     let program = binary::path().display().to_string();
     let command = [&program, "up", "--no-agent", "--listen", "127.0.0.1:$(PORT)", "--data", &data];
-    rig.assign("web", 0, json!({"command": command, "ports": [8080]})).await;
-    let first = rig.until_up("web-0").await;
+    assign(&rig, "web", 0, json!({"command": command, "ports": [8080]})).await;
+    let first = pid(&rig.until_up("web-0").await);
     let mut forwarding = rig.tombolo.shell_running(&["port-forward", "shop/web", ":8080", ":81"]);
     let line = forwarding.line_with("port 8080").await;
     let address = line.split_once(" -> shop/web/0").unwrap().0.to_owned();
@@ -378,8 +268,8 @@ async fn a_port_of_an_instance_is_reached_here_also_after_a_restart() {
 #[tokio::test]
 async fn a_viewer_reads_logs_and_goes_nowhere_else() {
     let rig = Rig::start().await;
-    rig.assign("web", 0, script("echo hello; exec sleep 3600")).await;
-    rig.until_lines("shop/web", 1).await;
+    assign(&rig, "web", 0, script("echo hello; exec sleep 3600")).await;
+    until_lines(&rig, "shop/web", 1).await;
     let token = rig.tombolo.shell(&["token", "create", "--role", "guest", "viewer"]).await.ok();
     let mut config = Config::new(format!("http://{}", rig.tombolo.address()).parse().unwrap());
     let token = token.split_whitespace().last().unwrap().to_owned();

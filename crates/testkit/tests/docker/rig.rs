@@ -5,7 +5,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use tombolo_testkit::docker::{Engine, IMAGE};
-use tombolo_testkit::rig::{SITE, merge};
+use tombolo_testkit::rig::{Machine, SITE, merge};
 use tombolo_testkit::{Rig, Tombolo};
 
 /// An agent that runs containers on an engine of its own.
@@ -23,7 +23,9 @@ impl Docker {
             "metadata": {"name": SITE}, "spec": {"engine": "docker"}});
         tombolo.shell_with(&["apply", "-f", "-"], &site.to_string()).await.ok();
         let socket = engine.socket().display().to_string();
-        let rig = Rig::of(tombolo, &["--docker", &socket]).await;
+        let arguments = vec!["--docker".to_owned(), socket];
+        let machine = Machine { arguments, ..Machine::beside(&tombolo) };
+        let rig = Rig::of(tombolo, machine).await;
         Some(Docker { rig, engine })
     }
 
@@ -34,7 +36,7 @@ impl Docker {
     pub(crate) async fn assign(&self, name: &str, container: Value, more: Value) {
         let mut spec = json!({"engine": "docker", "run": {"container": container}});
         merge(&mut spec, more);
-        self.rig.assign(name, spec).await;
+        self.rig.assign_bare(name, spec).await;
     }
 
     /// The process of a container, as the kernel of this machine counts.

@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
 use tombolo_testkit::tools;
 
 /// Two links of one test program are two networks.
@@ -72,12 +71,12 @@ impl Link {
         command
     }
 
-    /// Brings connections from the far side to `server`, which listens on loopback alone. Returns
-    /// the port.
-    pub(crate) async fn forward(&self, server: String) -> (u16, JoinHandle<()>) {
+    /// Brings connections from the far side to `server`, which listens on loopback alone, until the
+    /// test ends. Returns the port.
+    pub(crate) async fn forward(&self, server: String) -> u16 {
         let listener = TcpListener::bind((self.address, 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let forwarding = tokio::spawn(async move {
+        tokio::spawn(async move {
             while let Ok((mut near, _)) = listener.accept().await {
                 let server = server.clone();
                 tokio::spawn(async move {
@@ -88,7 +87,7 @@ impl Link {
                 });
             }
         });
-        (port, forwarding)
+        port
     }
 }
 
