@@ -117,10 +117,13 @@ pub(crate) fn read(documents: &[Node], reader: &mut Reader<'_>) -> Vec<App> {
             field.dropped(reader, what);
         }
     }
-    let mut specs = vec![
-        AppSpec { description: template.description.clone(), ..AppSpec::default() };
-        survey.apps.len()
-    ];
+    let mut specs = vec![AppSpec::default(); survey.apps.len()];
+    for spec in &mut specs {
+        let Some(description) = &template.description else { break };
+        if template.field.may_copy(description.len(), reader) {
+            spec.description = Some(description.clone());
+        }
+    }
     let mut hosts = Hosts::new();
     let mut components = survey.components.iter().take(COMPONENTS_MAX);
     for node in template.nodes.iter().filter(|node| node.kind == COMPONENT) {
@@ -158,7 +161,10 @@ fn survey<'a>(template: &Template<'a>) -> Survey<'a> {
     let mut survey = Survey::default();
     let mut apps: BTreeMap<String, usize> = BTreeMap::new();
     let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
-    for node in template.nodes.iter().filter(|node| node.kind == COMPONENT && !is_machine(node)) {
+    let components =
+        template.nodes.iter().filter(|node| node.kind == COMPONENT && !is_machine(node));
+    // One more than there may be, so that it can be told.
+    for node in components.take(COMPONENTS_MAX + 1) {
         let application = property(node, "application").or(default).unwrap_or("app");
         let app = *apps.entry(app_name(application)).or_insert(survey.apps.len());
         if app == survey.apps.len() {

@@ -81,7 +81,11 @@ fn app_names(documents: &[Node]) -> BTreeMap<String, String> {
         let name = document.at(&["metadata", "name"])?.as_str()?;
         let spec = document.get("spec")?;
         let called = spec.get("appName").or_else(|| spec.get("name"))?.as_str()?;
-        Some((called.to_owned(), name.to_owned()))
+        let name = match tombolo_model::names::subdomain(name) {
+            Ok(()) => name.to_owned(),
+            Err(_) => dashed(name),
+        };
+        Some((called.to_owned(), name))
     });
     names.collect()
 }

@@ -22,6 +22,8 @@ const LISTS: &[(&str, &str, &str)] = &[
 ];
 
 const QUANTITY_MAX: i64 = 10_000;
+/// What the name of a place takes beside its letters.
+const PLACE_BYTES: usize = 24;
 
 /// Reads the documents of one text: one App for each selective deployment. Other Kubernetes
 /// documents beside it (Services, ConfigMaps, older files also the workloads) belong to each.
@@ -85,12 +87,19 @@ fn selective<'a>(
         file.sort_in(root, reader);
     }
     for other in beside {
-        file.sort_in(Field::document(other), reader);
+        let other = Field::document(other);
+        if other.may_copy_node(other.node, reader) {
+            file.sort_in(other, reader);
+        }
     }
     let mut app = file.into_app(Some(name), std::slice::from_ref(document), reader)?;
     app.metadata.namespace = namespace.or(app.metadata.namespace);
+    let names = places.iter().flat_map(|place: &Place| &place.values);
+    let bytes = names.map(|name| PLACE_BYTES + name.len()).sum();
     for component in &mut app.spec.components {
-        component.places.clone_from(&places);
+        if spec.may_copy(bytes, reader) {
+            component.places.clone_from(&places);
+        }
     }
     Some(app)
 }

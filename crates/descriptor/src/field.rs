@@ -29,6 +29,17 @@ impl<'a> Field<'a> {
         })
     }
 
+    /// Counts a copy that is made because of this value; false once it is too much, which is told.
+    pub(crate) fn may_copy(&self, bytes: usize, reader: &mut Reader<'_>) -> bool {
+        reader.may_copy(bytes, &self.path, self.key_span)
+    }
+
+    /// [`Field::may_copy`] for a copy of `node`.
+    pub(crate) fn may_copy_node(&self, node: &Node, reader: &mut Reader<'_>) -> bool {
+        // To weigh it takes as long as to copy it.
+        reader.copies_left() > 0 && self.may_copy(node.weight(), reader)
+    }
+
     /// The entries of a list, none if it is no list; without a word, see [`Field::look`].
     pub(crate) fn look_through(&self) -> Vec<Field<'a>> {
         self.items(self.node.as_list().unwrap_or_default())

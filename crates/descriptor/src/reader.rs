@@ -13,6 +13,9 @@ use crate::{Diagnostic, Files, Format, Note, NoteKind, Reading};
 const DIAGNOSTICS_MAX: usize = 100;
 /// Notes must be complete for any text that people write; this bounds those that nobody does.
 const NOTES_MAX: usize = 10_000;
+/// What a text says once and uses often: all that is copied of it together. A text itself is at most a
+/// quarter of this, so that only the second and third use of something large can be too much.
+const COPIED_BYTES_MAX: usize = 32 << 20;
 
 pub(crate) struct Reader<'a> {
     files: &'a dyn Files,
@@ -28,6 +31,8 @@ pub(crate) struct Reader<'a> {
     /// Place in an App (its number and the path within) → place in the text.
     origins: BTreeMap<(usize, String), Span>,
     app: usize,
+    /// How much may still be copied; nothing once too much was asked for.
+    copies_left: Option<usize>,
 }
 
 impl<'a> Reader<'a> {
@@ -43,7 +48,30 @@ impl<'a> Reader<'a> {
             others: Vec::new(),
             origins: BTreeMap::new(),
             app: 0,
+            copies_left: Some(COPIED_BYTES_MAX),
         }
+    }
+
+    /// How many bytes may still be copied.
+    pub(crate) fn copies_left(&self) -> usize {
+        self.copies_left.unwrap_or(0)
+    }
+
+    /// Counts a copy, and answers whether it may be made: a text of a few kilobytes must not become
+    /// an App of gigabytes. Where it becomes too much is told, once. Called through
+    /// [`Field::may_copy`].
+    ///
+    /// [`Field::may_copy`]: crate::fields::Field::may_copy
+    pub(crate) fn may_copy(&mut self, bytes: usize, path: &Path<'_>, span: Span) -> bool {
+        let Some(left) = self.copies_left else { return false };
+        self.copies_left = left.checked_sub(bytes);
+        if self.copies_left.is_none() {
+            let message = "the text uses what it says once so often that it becomes too large";
+            let most = COPIED_BYTES_MAX >> 20;
+            self.error("too-large", path, span, message)
+                .expecting(format!("less than {most} MiB with all that is copied"));
+        }
+        self.copies_left.is_some()
     }
 
     /// The contents of a file that the text names, if the caller has it.

@@ -48,11 +48,19 @@ pub fn did_you_mean<'a>(wrong: &str, allowed: impl IntoIterator<Item = &'a str>)
 
 /// `"a", "b" or "c"`: the way messages list what is allowed.
 pub fn one_of<'a>(allowed: impl IntoIterator<Item = &'a str>) -> String {
-    let mut quoted: Vec<String> = allowed.into_iter().map(|name| format!("{name:?}")).collect();
+    let mut quoted: Vec<String> = allowed.into_iter().map(quoted).collect();
     match quoted.pop() {
         None => "nothing".to_owned(),
         Some(last) if quoted.is_empty() => last,
         Some(last) => format!("{} or {last}", quoted.join(", ")),
+    }
+}
+
+/// Names may come from a text and be of any length; a message shows the beginning.
+fn quoted(name: &str) -> String {
+    match name.char_indices().nth(COMPARED_CHARS_MAX) {
+        Some((end, _)) => format!("{:?}", format!("{}…", &name[..end])),
+        None => format!("{name:?}"),
     }
 }
 
@@ -106,5 +114,6 @@ mod tests {
         assert_eq!(one_of([]), "nothing");
         assert_eq!(one_of(["a"]), r#""a""#);
         assert_eq!(one_of(["a", "b", "c"]), r#""a", "b" or "c""#);
+        assert!(one_of(["a", &"b".repeat(10_000)]).len() < 100);
     }
 }

@@ -2,6 +2,11 @@
 
 use serde_json::Number;
 
+use crate::weight::{Weight, weigh};
+
+/// What a value counts for beside its text, see [`Node::weight`].
+const NODE_BYTES: usize = 16;
+
 /// A stretch of the text, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span {
@@ -183,6 +188,12 @@ impl Node {
 
     pub fn is_scalar(&self) -> bool {
         !matches!(self.value, Value::List(_) | Value::Map(_))
+    }
+
+    /// About how many bytes a copy takes: those of its texts, and a few for each value in it.
+    pub fn weight(&self) -> usize {
+        let Weight { nodes, bytes, .. } = weigh(self);
+        bytes.saturating_add(nodes.saturating_mul(NODE_BYTES))
     }
 
     /// How a message names it.

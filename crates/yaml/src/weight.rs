@@ -1,4 +1,5 @@
-//! What a copy of a node costs. Asked by the tree builder before an alias is unfolded.
+//! What a copy of a node costs. Asked by the tree builder before an alias is unfolded, and by readers
+//! before they copy ([`Node::weight`]).
 
 use crate::node::{Node, Value};
 

@@ -55,7 +55,9 @@ pub(super) fn read<'t, 'a>(
         };
         hosts.insert(name, host.bounded(&node.field, reader));
     }
-    if let Some(host) = hosts.get(name) {
+    if let Some(host) = hosts.get(name)
+        && target.may_copy(host.bytes(), reader)
+    {
         host.join(needs);
         component.places.clone_from(&host.places);
     }

@@ -105,6 +105,9 @@ fn read_cluster(field: &Field<'_>, reader: &mut Reader<'_>) {
 /// The App, and where its name stands.
 fn read_app(field: &Field<'_>, head: &Head<'_>, reader: &mut Reader<'_>) -> Option<(App, Span)> {
     let mut fields = field.fields(reader)?;
+    if !field.may_copy(head.bytes(), reader) {
+        return None;
+    }
     reader.origin("metadata", field.node.span);
     reader.origin("spec", field.node.span);
     let name_field = fields.need("name", reader, "the name of the app");

@@ -261,7 +261,9 @@ fn read_host<'t, 'a>(
     if !hosts.contains_key(name) {
         hosts.insert(name, read_node(node, template, reader).bounded(&node.field, reader));
     }
-    if let Some(host) = hosts.get(name) {
+    if let Some(host) = hosts.get(name)
+        && target.may_copy(host.bytes(), reader)
+    {
         host.join(needs);
         container.volumes.extend(host.volumes.clone());
     }

@@ -1,7 +1,6 @@
 //! One service of a CodecoApp as a component: its pod, what it needs, and its channels. Called by
 //! [`super::read`].
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use tombolo_model::Bytes;
@@ -26,15 +25,10 @@ const SERVICE_LABELS: &[&str] = &["app", "app.kubernetes.io/name"];
 /// What people put into a `podspec` from a Deployment around it.
 const AROUND_A_POD: &[&str] = &["replicas", "selector", "template"];
 
-/// Many services may name one pod; together they may not read more than a text of this length.
-const NAMED_PODS_BYTES_MAX: u32 = 4 << 20;
-
 /// The pods of the same text, by name, for the services of D11 that refer to theirs.
 #[derive(Debug)]
 pub(super) struct Pods<'a> {
     named: BTreeMap<&'a str, Field<'a>>,
-    /// How much may still be read.
-    bytes_left: Cell<u32>,
 }
 
 /// The PodSpecs of the pods and Deployments among the documents.
@@ -54,7 +48,7 @@ pub(super) fn named_pods(documents: &[Node]) -> Pods<'_> {
         }
         Some((name, field))
     });
-    Pods { named: named.collect(), bytes_left: Cell::new(NAMED_PODS_BYTES_MAX) }
+    Pods { named: named.collect() }
 }
 
 /// A document beside the CodecoApps: Secrets and ConfigMaps go along, pods are read where a service
@@ -270,16 +264,8 @@ fn refer(
 ) {
     let Some(name) = named.str(reader) else { return };
     if let Some(pod) = pods.named.get(name) {
-        let length = pod.node.span.end.saturating_sub(pod.node.span.start);
-        match pods.bytes_left.get().checked_sub(length) {
-            Some(left) => {
-                pods.bytes_left.set(left);
-                take_pod(pod, names, component, needs, reader);
-            }
-            None => {
-                let message = "so large a pod cannot be named so often";
-                named.error(reader, "too-many", message);
-            }
+        if named.may_copy_node(pod.node, reader) {
+            take_pod(pod, names, component, needs, reader);
         }
         return;
     }

@@ -10,8 +10,6 @@ use crate::reader::Reader;
 
 /// Keys whose lists replace what was there instead of adding to it.
 const REPLACED: &[&str] = &["command", "entrypoint", "test"];
-/// What all services together may take over; more would be a small file that becomes a large App.
-const NODES_MAX: usize = 200_000;
 /// Beyond this, finding the entries that two lists share would take too long.
 const COMPARED_MAX: usize = 100_000;
 /// Longer chains are circles.
@@ -20,22 +18,15 @@ const CHAIN_MAX: usize = 16;
 /// Every service with what it extends merged in.
 pub(super) fn resolve(services: &Field<'_>, reader: &mut Reader<'_>) -> BTreeMap<String, Node> {
     let mut resolved = BTreeMap::new();
-    let mut nodes_left = NODES_MAX;
     for (key, service) in services.node.as_map().into_iter().flatten() {
         let path = services.path.key(&key.text);
         let field = Field { node: service, path, key_span: key.span };
-        resolved.insert(key.text.clone(), one(&field, services.node, 0, &mut nodes_left, reader));
+        resolved.insert(key.text.clone(), one(&field, services.node, 0, reader));
     }
     resolved
 }
 
-fn one(
-    service: &Field<'_>,
-    all: &Node,
-    depth: usize,
-    nodes_left: &mut usize,
-    reader: &mut Reader<'_>,
-) -> Node {
+fn one(service: &Field<'_>, all: &Node, depth: usize, reader: &mut Reader<'_>) -> Node {
     let Some((key, extends)) = service.node.entry("extends") else { return service.node.clone() };
     let field = Field { node: extends, path: service.path.key("extends"), key_span: key.span };
     if extends.get("file").is_some() {
@@ -66,14 +57,10 @@ fn one(
         return service.node.clone();
     };
     let base_field = Field { node: base, path: service.path.clone(), key_span: service.key_span };
-    match nodes_left.checked_sub(count(base)) {
-        Some(left) => *nodes_left = left,
-        None => {
-            field.error(reader, "too-large", "the services take over too much from each other");
-            return service.node.clone();
-        }
+    if !field.may_copy_node(base, reader) {
+        return service.node.clone();
     }
-    let base = one(&base_field, all, depth + 1, nodes_left, reader);
+    let base = one(&base_field, all, depth + 1, reader);
     merge(&base, service.node, "")
 }
 
@@ -118,18 +105,6 @@ fn merge(base: &Node, over: &Node, key: &str) -> Node {
         }
         (_, _) => over.clone(),
     }
-}
-
-/// How many values there are in a value.
-fn count(node: &Node) -> usize {
-    let mut found = 0;
-    let mut waiting = vec![node];
-    while let Some(node) = waiting.pop() {
-        found += 1;
-        waiting.extend(node.as_list().into_iter().flatten());
-        waiting.extend(node.as_map().into_iter().flatten().map(|(_, value)| value));
-    }
-    found
 }
 
 /// `NAME: value` as `NAME=value`, or as the bare name where there is no value.

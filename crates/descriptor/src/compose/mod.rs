@@ -157,7 +157,7 @@ impl Project<'_> {
         let mut components = Vec::new();
         for (index, service) in self.services.into_iter().enumerate() {
             reader.origin(format!("spec.components[{index}]"), service.field.key_span);
-            let kept = service.is_kept.then(|| kept(&service, self.networks, shared));
+            let kept = service.is_kept.then(|| kept(&service, self.networks, shared, reader));
             let Service { field, mut component, container, calls, .. } = service;
             for call in calls {
                 match names.get(&call.key) {
@@ -203,7 +203,12 @@ fn connection(to: String) -> tombolo_model::component::Connection {
 }
 
 /// A project of one service in its own words. What Tombolo does itself is left out of it.
-fn kept(service: &Service<'_>, networks: Option<&Node>, shared: &Shared<'_>) -> Value {
+fn kept(
+    service: &Service<'_>,
+    networks: Option<&Node>,
+    shared: &Shared<'_>,
+    reader: &mut Reader<'_>,
+) -> Value {
     let mut own = service.field.node.to_json();
     if let Some(own) = own.as_object_mut() {
         for key in ["depends_on", "extends", "links", "profiles", "scale"] {
@@ -218,7 +223,9 @@ fn kept(service: &Service<'_>, networks: Option<&Node>, shared: &Shared<'_>) -> 
     // Only what it names: with everything, many services would become very large.
     let mut declared = Map::new();
     for key in named_in(service.field.node.get("networks")) {
-        if let Some(network) = networks.and_then(|networks| networks.get(&key)) {
+        if let Some(network) = networks.and_then(|networks| networks.get(&key))
+            && service.field.may_copy_node(network, reader)
+        {
             declared.insert(key, network.to_json());
         }
     }
@@ -227,7 +234,9 @@ fn kept(service: &Service<'_>, networks: Option<&Node>, shared: &Shared<'_>) -> 
     }
     let mut declared = Map::new();
     for key in named_in(service.field.node.get("volumes")) {
-        if let Some(volume) = shared.volume(&key) {
+        if let Some(volume) = shared.volume(&key)
+            && service.field.may_copy_node(volume, reader)
+        {
             declared.insert(key, volume.to_json());
         }
     }

@@ -64,6 +64,12 @@ impl<'a> Head<'a> {
         head
     }
 
+    /// About how many bytes each App takes over.
+    pub(crate) fn bytes(&self) -> usize {
+        let pairs = self.labels.iter().chain(&self.annotations);
+        pairs.map(|(key, value)| key.len() + value.len()).sum()
+    }
+
     pub(crate) fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }

@@ -111,7 +111,8 @@ fn find<'a>(
     };
     let name = name_field.str(reader)?;
     if let Some(manifest) = all.find(name) {
-        return Some(manifest.clone());
+        let manifest = manifest.clone();
+        return name_field.may_copy_node(manifest.content.node, reader).then_some(manifest);
     }
     if all.is_partial() {
         return None;

@@ -24,8 +24,13 @@ pub(super) fn read<'a>(
     at: &str,
     reader: &mut Reader<'_>,
 ) {
-    for field in [own, whole].into_iter().flatten() {
-        read_one(component, field, at, reader);
+    if let Some(own) = own {
+        read_one(component, own, at, reader);
+    }
+    if let Some(whole) = whole
+        && whole.may_copy_node(whole.node, reader)
+    {
+        read_one(component, whole, at, reader);
     }
 }
 

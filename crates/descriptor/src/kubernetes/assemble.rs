@@ -256,7 +256,9 @@ impl<'a> File<'a> {
         component.unavailable_max = workload.unavailable_max;
         let mut kept = vec![workload.root.node];
         for service in &around.services {
-            kept.push(service.field.node);
+            if service.field.may_copy_node(service.field.node, reader) {
+                kept.push(service.field.node);
+            }
             for mut expose in service.expose(&workload.pod.ports, reader) {
                 expose.public |= around.public.contains(&service.name);
                 push_expose(&mut component.expose, expose);
@@ -270,12 +272,9 @@ impl<'a> File<'a> {
         let named = named_objects(workload.root.node);
         for objects in [&self.configs, &self.claims] {
             for object in named.iter().filter_map(|name| objects.get(*name)) {
-                let span = object.node.span;
-                if !self.objects.may_copy(span.range().len()) {
-                    object.error(reader, "too-large", "too many workloads name this object");
-                    break;
+                if object.may_copy_node(object.node, reader) {
+                    kept.push(object.node);
                 }
-                kept.push(object.node);
             }
         }
         let texts = workload.pod.texts.iter().map(String::as_str);

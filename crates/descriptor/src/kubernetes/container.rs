@@ -83,7 +83,9 @@ pub(super) fn read<'a>(
     read_environment(&mut fields, context, &mut container, beyond, reader);
     for (key, into) in [("command", &mut container.command), ("args", &mut container.args)] {
         if let Some(list) = fields.take(key) {
-            *into = list.texts(reader).iter().map(|text| expand(text, &container.env)).collect();
+            for text in list.texts(reader) {
+                into.push(expanded(&text, &list, &container.env, reader));
+            }
         }
     }
     pod.texts
@@ -142,7 +144,7 @@ fn read_environment<'a>(
         container.secret_env.remove(&name);
         if let Some(value) = entry.take("value") {
             let text = value.text(reader).unwrap_or_default();
-            let text = expand(&text, &container.env);
+            let text = expanded(&text, &value, &container.env, reader);
             container.env.insert(name, text);
         } else if let Some(from) = entry.take("valueFrom") {
             read_value_from(&variable, &from, name, context.objects, container, beyond, reader);
@@ -151,6 +153,21 @@ fn read_environment<'a>(
         }
         entry.finish(foreign(&["name", "value", "valueFrom"]), reader);
     }
+}
+
+/// A text with its references to variables filled in; as it is once that would be too much.
+fn expanded(
+    text: &str,
+    field: &Field<'_>,
+    env: &BTreeMap<String, String>,
+    reader: &mut Reader<'_>,
+) -> String {
+    let bytes_max = text.len().saturating_add(reader.copies_left());
+    let filled = expand(text, env, bytes_max);
+    // What did not fit is more than is left.
+    let more = filled.as_ref().map_or(usize::MAX, |filled| filled.len().saturating_sub(text.len()));
+    let fits = field.may_copy(more, reader);
+    filled.filter(|_| fits).unwrap_or_else(|| text.to_owned())
 }
 
 fn read_value_from<'a>(
@@ -170,11 +187,12 @@ fn read_value_from<'a>(
         }
     } else if let Some(config) = fields.take("configMapKeyRef") {
         let key = read_key(&config, beyond, reader);
-        let value = key.and_then(|key| objects.configs.get(&key.name)?.get(&key.key).cloned());
+        let value = key.and_then(|key| objects.configs.get(&key.name)?.get(&key.key));
         match value {
-            Some(value) => {
-                container.env.insert(name, value);
+            Some(value) if variable.may_copy(value.len(), reader) => {
+                container.env.insert(name, value.clone());
             }
+            Some(_) => (),
             None => beyond.major(variable, "the ConfigMap is not in this file"),
         }
     }
@@ -215,13 +233,13 @@ fn read_source<'a>(
     if let Some(config) = fields.take("configMapRef") {
         let name = read_name(&config, beyond, reader);
         match name.as_ref().and_then(|name| objects.configs.get(name)) {
-            Some(entries) if !objects.may_copy(entries.values().map(String::len).sum()) => {
-                source.error(reader, "too-large", "the ConfigMaps are copied too often");
-            }
             Some(entries) => {
-                let named =
-                    entries.iter().map(|(key, value)| (format!("{prefix}{key}"), value.clone()));
-                container.env.extend(named);
+                for (key, value) in entries {
+                    if !source.may_copy(prefix.len() + key.len() + value.len(), reader) {
+                        break;
+                    }
+                    container.env.insert(format!("{prefix}{key}"), value.clone());
+                }
             }
             None => beyond.major(source, "the ConfigMap is not in this file"),
         }
@@ -231,6 +249,9 @@ fn read_source<'a>(
         match name.as_ref().and_then(|name| Some((name, objects.secrets.get(name)?))) {
             Some((name, keys)) => {
                 for key in keys {
+                    if !source.may_copy(prefix.len() + name.len() + 2 * key.len(), reader) {
+                        break;
+                    }
                     let reference = KeyRef { name: name.clone(), key: key.clone() };
                     container.secret_env.insert(format!("{prefix}{key}"), reference);
                 }

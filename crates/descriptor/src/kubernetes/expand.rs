@@ -2,11 +2,19 @@
 
 use std::collections::BTreeMap;
 
-/// Fills in what is known; a reference to anything else stays as it is, and `$$` is `$`.
-pub(crate) fn expand(text: &str, env: &BTreeMap<String, String>) -> String {
+/// Fills in what is known; a reference to anything else stays as it is, and `$$` is `$`. Nothing if it
+/// would become longer than `bytes_max`: values within values within values grow without end.
+pub(crate) fn expand(
+    text: &str,
+    env: &BTreeMap<String, String>,
+    bytes_max: usize,
+) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('$') {
+        if out.len() > bytes_max {
+            return None;
+        }
         out.push_str(&rest[..at]);
         rest = &rest[at + 1..];
         if let Some(after) = rest.strip_prefix('$') {
@@ -31,7 +39,7 @@ pub(crate) fn expand(text: &str, env: &BTreeMap<String, String>) -> String {
         }
     }
     out.push_str(rest);
-    out
+    (out.len() <= bytes_max).then_some(out)
 }
 
 /// The text that [`expand`] leaves as it is here.
@@ -54,8 +62,9 @@ mod tests {
     #[track_caller]
     fn check(text: &str, expected: &str) {
         let env = BTreeMap::from([("HOST".to_owned(), "db".to_owned())]);
-        assert_eq!(expand(text, &env), expected, "for {text:?}");
-        assert_eq!(expand(&escape(text), &env), text, "escaping {text:?}");
+        let expand = |text: &str| expand(text, &env, 100).unwrap();
+        assert_eq!(expand(text), expected, "for {text:?}");
+        assert_eq!(expand(&escape(text)), text, "escaping {text:?}");
     }
 
     #[test]
@@ -65,5 +74,13 @@ mod tests {
         check("$$(HOST)", "$(HOST)");
         check("$(HOST", "$(HOST");
         check("$$$(HOST)$", "$db$");
+    }
+
+    #[test]
+    fn stops_where_it_becomes_too_long() {
+        let env = BTreeMap::from([("LONG".to_owned(), "x".repeat(10))]);
+        assert_eq!(expand("$(LONG)", &env, 10), Some("x".repeat(10)));
+        assert_eq!(expand("$(LONG)", &env, 9), None);
+        assert_eq!(expand("$(LONG)$(LONG)", &env, 19), None);
     }
 }

@@ -5,7 +5,6 @@
 //! Every key of a PodSpec has a row: taken here, or in [`UNSAID`] with the reason why a container
 //! does without it or cannot be had without it.
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tombolo_model::component::{Health, Spread};
@@ -52,20 +51,10 @@ pub(crate) struct Objects {
     pub(crate) secrets: BTreeMap<String, BTreeSet<String>>,
     /// The size of each PersistentVolumeClaim, as far as it is given.
     pub(crate) claims: BTreeMap<String, Option<Bytes>>,
-    /// How many bytes were copied out of the ConfigMaps, see [`Objects::may_copy`].
-    copied: Cell<usize>,
 }
 
-/// One ConfigMap can be named many times; this bounds what becomes of it.
-const COPIED_BYTES_MAX: usize = 16 * 1024 * 1024;
-
-impl Objects {
-    /// Counts a copy, and answers whether it is still one of few enough.
-    pub(crate) fn may_copy(&self, bytes: usize) -> bool {
-        self.copied.set(self.copied.get().saturating_add(bytes));
-        self.copied.get() <= COPIED_BYTES_MAX
-    }
-}
+/// More than any pod has; the ports of each are held against those of the others.
+const CONTAINERS_MAX: usize = 256;
 
 /// How much a key that a container cannot say matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,7 +134,8 @@ pub(crate) fn pod_with_claims<'a>(
     scheduling::read(&mut fields, &mut pod, &beyond, reader);
     let mut first = None;
     if let Some(containers) = fields.take("containers") {
-        for (index, one) in containers.list(reader).into_iter().enumerate() {
+        let all = containers.at_most(containers.list(reader), CONTAINERS_MAX, reader);
+        for (index, one) in all.into_iter().enumerate() {
             let context = container::Context { objects, volumes: &volumes, user: user.as_deref() };
             if index == 1 {
                 beyond.major(&containers, "a component is one container, here are several");

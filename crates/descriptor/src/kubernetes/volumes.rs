@@ -232,6 +232,9 @@ impl<'a> Mount<'_, 'a> {
                 None => format!("{}/{path}", self.path.trim_end_matches('/')),
             };
             found = true;
+            if !self.field.may_copy(place.len() + name.len() + key.len(), reader) {
+                return;
+            }
             let reference = Some(KeyRef { name: name.to_owned(), key: key.clone() });
             let (secret, config) = match kind {
                 Kind::Secret => (reference, None),
@@ -353,10 +356,11 @@ fn read_files<'a>(
         Kind::Secret => objects.secrets.get(&name).map(|all| all.iter().cloned().collect()),
     };
     Some(match all {
-        Some(keys) => {
+        Some(keys) if field.may_copy(keys.iter().map(|key| 2 * key.len()).sum(), reader) => {
             let files = keys.into_iter().map(|key| (key.clone(), key)).collect();
             Source::Files { kind, name, files }
         }
+        Some(_) => Source::Files { kind, name, files: Vec::new() },
         None => Source::Other { why: "what the ConfigMap or Secret holds is not in this file" },
     })
 }

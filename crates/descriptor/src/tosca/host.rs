@@ -43,6 +43,16 @@ impl Host {
         self
     }
 
+    /// About how many bytes a component takes over.
+    pub(crate) fn bytes(&self) -> usize {
+        let Host { needs, places, volumes } = self;
+        let lists = [&needs.sites, &needs.regions, &needs.devices];
+        let texts = lists.into_iter().chain(places.iter().map(|place| &place.values)).flatten();
+        let labels = needs.labels.iter().flat_map(|(key, value)| [key, value]);
+        let volumes = volumes.iter().flat_map(|volume| volume.name.iter().chain([&volume.path]));
+        texts.chain(labels).chain(volumes).map(String::len).sum()
+    }
+
     /// Adds what the host asks for to what the component itself does; the host's word counts.
     pub(crate) fn join(&self, needs: &mut Needs) {
         let Host { needs: its, places: _, volumes: _ } = self;

@@ -123,11 +123,11 @@ impl<'a> Inputs<'a> {
         let wanted = name.str(reader)?;
         let span = name.node.span;
         match self.declared.get(wanted) {
-            Some(Input { default: Some(default), .. }) => Some(Field {
-                node: default.node,
-                path: place.path.clone(),
-                key_span: place.key_span,
-            }),
+            Some(Input { default: Some(default), .. }) => {
+                let (path, key_span) = (place.path.clone(), place.key_span);
+                let value = Field { node: default.node, path, key_span };
+                value.may_copy_node(default.node, reader).then_some(value)
+            }
             Some(Input { default: None, required: false }) => {
                 let why = format!("the input {} is not required and has no value", shown(wanted));
                 place.dropped(reader, &why);
