@@ -300,6 +300,7 @@ impl<'a> Field<'a> {
             .collect()
     }
 
+    /// The warning that the format does not know a key.
     pub(crate) fn unknown<'r, 'n>(
         &self,
         key: &Key,
@@ -307,7 +308,7 @@ impl<'a> Field<'a> {
         reader: &'r mut Reader<'_>,
     ) -> &'r mut Diagnostic {
         let message = format!("unknown field {}", shown(&key.text));
-        let diagnostic = reader.error("unknown-field", &self.path, key.span, message);
+        let diagnostic = reader.warning("unknown-field", &self.path, key.span, message);
         let count = known.clone().count();
         diagnostic.mended_by_nearest(key.span, &key.text, known.clone());
         match (count > LISTED_MAX, diagnostic.mend.is_some()) {

@@ -91,6 +91,12 @@ impl<'a> Fields<'a> {
         reader.error("missing-field", &self.path, self.place(), message).expecting(what)
     }
 
+    /// The same as a warning, for keys that published files leave out.
+    pub(crate) fn warn_missing(&self, reader: &mut Reader<'_>, key: &str, what: &str) {
+        let message = format!("{key:?} is missing");
+        reader.warning("missing-field", &self.path, self.place(), message).expecting(what);
+    }
+
     /// Whether `key` is empty because the list below it lost its blanks (`-name: x`) and became
     /// keys beside it, which has been told.
     fn has_entries_as_keys(&self, key: &str) -> bool {
@@ -142,7 +148,7 @@ impl<'a> Fields<'a> {
                         continue;
                     }
                     let names = known.iter().copied().chain(dropped.iter().map(|(name, _)| *name));
-                    field.unknown(key, names, reader).severity = tombolo_yaml::Severity::Warning;
+                    field.unknown(key, names, reader);
                     field.dropped(reader, "the format does not know this key");
                 }
             }

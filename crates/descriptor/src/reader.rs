@@ -9,7 +9,7 @@ use tombolo_yaml::{Severity, Span};
 use crate::path::{Path, shown};
 use crate::{Diagnostic, Files, Format, Note, NoteKind, Reading};
 
-/// More would help nobody, and a text can be made of errors only.
+/// Errors, and as many warnings: more would help nobody, and a text can be made of mistakes only.
 const DIAGNOSTICS_MAX: usize = 100;
 /// Notes must be complete for any text that people write; this bounds those that nobody does.
 const NOTES_MAX: usize = 10_000;
@@ -24,7 +24,8 @@ pub(crate) struct Reader<'a> {
     notes: Vec<Note>,
     notes_left_out: usize,
     diagnostics: Vec<Diagnostic>,
-    diagnostics_left_out: usize,
+    errors: Count,
+    warnings: Count,
     /// Where diagnostics go that are not told.
     scratch: Diagnostic,
     others: Vec<serde_json::Value>,
@@ -35,6 +36,13 @@ pub(crate) struct Reader<'a> {
     copies_left: Option<usize>,
 }
 
+/// How many diagnostics of one severity there are.
+#[derive(Debug, Default)]
+struct Count {
+    told: usize,
+    left_out: usize,
+}
+
 impl<'a> Reader<'a> {
     pub(crate) fn new(source: &'a str, files: &'a dyn Files) -> Reader<'a> {
         Reader {
@@ -43,7 +51,8 @@ impl<'a> Reader<'a> {
             notes: Vec::new(),
             notes_left_out: 0,
             diagnostics: Vec::new(),
-            diagnostics_left_out: 0,
+            errors: Count::default(),
+            warnings: Count::default(),
             scratch: Diagnostic::error(Diagnostic::UNTOLD, Span::default(), ""),
             others: Vec::new(),
             origins: BTreeMap::new(),
@@ -110,10 +119,17 @@ impl<'a> Reader<'a> {
 
     /// Adds a diagnostic, to be refined by whoever called.
     pub(crate) fn diagnose(&mut self, diagnostic: Diagnostic) -> &mut Diagnostic {
-        if self.diagnostics.len() >= DIAGNOSTICS_MAX {
-            self.diagnostics_left_out += 1;
+        // Counted apart: a text may have any number of warnings and still be good, and no number of
+        // them may keep an error from being told.
+        let count = match diagnostic.severity {
+            Severity::Error => &mut self.errors,
+            Severity::Warning => &mut self.warnings,
+        };
+        if count.told >= DIAGNOSTICS_MAX {
+            count.left_out += 1;
             return self.forget(diagnostic);
         }
+        count.told += 1;
         self.diagnostics.push(diagnostic);
         self.diagnostics.last_mut().unwrap_or(&mut self.scratch)
     }
@@ -143,9 +159,9 @@ impl<'a> Reader<'a> {
         span: Span,
         message: impl Into<String>,
     ) -> &mut Diagnostic {
-        let diagnostic = self.error(code, path, span, message);
-        diagnostic.severity = Severity::Warning;
-        diagnostic
+        let mut diagnostic = Diagnostic::warning(code, span, message);
+        diagnostic.path = path.to_string();
+        self.diagnose(diagnostic)
     }
 
     /// Whether something of this code was told.
@@ -154,7 +170,12 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn has_errors(&self) -> bool {
-        self.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
+        self.errors.told > 0
+    }
+
+    /// Whether one more error would only be counted.
+    pub(crate) fn is_full(&self) -> bool {
+        self.errors.told >= DIAGNOSTICS_MAX
     }
 
     /// The next origins belong to the App with this number, counted from 0. A reader of several
@@ -191,10 +212,14 @@ impl<'a> Reader<'a> {
             let kind = NoteKind::Dropped;
             self.notes.push(Note { path: String::new(), span: Span::default(), kind, message });
         }
-        if self.diagnostics_left_out > 0 {
-            let message = format!("{} more problems are not listed", self.diagnostics_left_out);
-            let span = self.diagnostics.last().map(|last| last.span).unwrap_or_default();
+        let span = self.diagnostics.last().map(|last| last.span).unwrap_or_default();
+        if self.errors.left_out > 0 {
+            let message = format!("{} more problems are not listed", self.errors.left_out);
             self.diagnostics.push(Diagnostic::error("too-many-problems", span, message));
+        }
+        if self.warnings.left_out > 0 {
+            let message = format!("{} more warnings are not listed", self.warnings.left_out);
+            self.diagnostics.push(Diagnostic::warning("too-many-warnings", span, message));
         }
         // In the order of the text; of two at one place the first that was found comes first.
         self.diagnostics.sort_by_key(|diagnostic| diagnostic.span.start);

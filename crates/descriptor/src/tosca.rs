@@ -10,7 +10,7 @@ mod inputs;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tombolo_model::suggest;
-use tombolo_yaml::{Key, Node, Severity};
+use tombolo_yaml::{Key, Node};
 
 use crate::fields::{Field, Fields, Rest};
 use crate::path::shown;
@@ -166,7 +166,7 @@ impl<'a> Template<'a> {
 fn check_version(fields: &mut Fields<'_>, reader: &mut Reader<'_>) {
     let key = "tosca_definitions_version";
     let Some(field) = fields.take(key) else {
-        fields.missing(reader, key, "tosca_simple_yaml_1_3").severity = Severity::Warning;
+        fields.warn_missing(reader, key, "tosca_simple_yaml_1_3");
         return;
     };
     if !field.node.as_str().is_some_and(|version| VERSIONS.contains(&version)) {

@@ -109,3 +109,47 @@ fn a_long_list_of_known_keys_is_cut_or_left_to_the_mend() {
     let listed = listed.unwrap();
     assert!(listed.ends_with(" more") && listed.len() < 250, "{listed}");
 }
+
+/// Of a text with `warnings` sizes of memory that people write and `errors` that nobody can mean.
+fn sizes(warnings: usize, errors: usize) -> Reading {
+    let component = |number: usize, memory: &str| {
+        format!(
+            "- {{name: c{number}, manifests: [{{name: web}}], requirements: {{memory: {memory}}}}}\n"
+        )
+    };
+    let good = (0..warnings).map(|number| component(number, "200Mb"));
+    let bad = (0..errors).map(|number| component(warnings + number, "enormous"));
+    let components: String = good.chain(bad).collect();
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: web, image: web}]}";
+    read_file(&format!("name: shop\ncomponents:\n{components}---\n{pod}\n"))
+}
+
+#[test]
+fn no_number_of_warnings_is_an_error_or_hides_one() {
+    let count = |reading: &Reading, code: &str| {
+        reading.diagnostics.iter().filter(|found| found.code == code).count()
+    };
+    let warned = sizes(250, 0);
+    assert!(!warned.has_errors(), "{:#?}", warned.diagnostics.last());
+    assert_eq!((count(&warned, "sloppy-unit"), warned.diagnostics.len()), (100, 101));
+    let last = warned.diagnostics.iter().find(|found| found.code == "too-many-warnings").unwrap();
+    assert_eq!(last.message, "150 more warnings are not listed");
+
+    let wrong = sizes(250, 2);
+    assert!(wrong.has_errors());
+    assert_eq!(count(&wrong, "invalid-quantity"), 2, "{:#?}", wrong.diagnostics.last());
+    let many = sizes(0, 102);
+    assert_eq!((count(&many, "invalid-quantity"), count(&many, "too-many-problems")), (100, 1));
+}
+
+#[test]
+fn no_number_of_unknown_tags_is_an_error_or_hides_one() {
+    let tags: String = (0..250).map(|number| format!("    k{number}: !odd v\n")).collect();
+    let pod = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  annotations:\n{tags}spec: {{containers: [{{name: web, image: web}}]}}\n"
+    );
+    let reading = read_file(&pod);
+    assert!(!reading.has_errors(), "{:#?}", reading.diagnostics.last());
+    let reading = read_file(&format!("{pod}---\na: [\n"));
+    assert!(reading.diagnostics.iter().any(|found| found.code == "syntax"));
+}

@@ -24,7 +24,7 @@ pub struct Limits {
     /// Uses of anchors.
     pub aliases: usize,
     pub documents: usize,
-    /// Problems told; the rest is counted.
+    /// Errors that are told, and as many warnings; the rest is counted.
     pub problems: usize,
 }
 

@@ -63,36 +63,46 @@ impl Problem {
     }
 }
 
-/// The problems of a text: as many as are told, and the number of the others.
+/// The problems of a text: as many errors and as many warnings as are told, and the number of the others.
 #[derive(Debug)]
 pub(crate) struct Problems {
     told: Vec<Problem>,
     most: usize,
     left_out: usize,
+    /// Whether an error is among those that are left out.
+    hides_error: bool,
 }
 
 impl Problems {
     pub(crate) fn new(most: usize) -> Problems {
-        Problems { told: Vec::new(), most, left_out: 0 }
+        Problems { told: Vec::new(), most, left_out: 0, hides_error: false }
     }
 
     pub(crate) fn push(&mut self, problem: Problem) {
-        match self.told.len() < self.most {
+        // Errors and warnings are counted apart: many of the one must not hide the other.
+        let is_alike = |other: &&Problem| other.severity == problem.severity;
+        match self.told.iter().filter(is_alike).count() < self.most {
             true => self.told.push(problem),
-            false => self.left_out += 1,
+            false => {
+                self.left_out += 1;
+                self.hides_error |= problem.severity == Severity::Error;
+            }
         }
     }
 
-    /// Whether a problem was left out.
+    /// Whether an error was left out.
     pub(crate) fn is_full(&self) -> bool {
-        self.left_out > 0
+        self.hides_error
     }
 
     pub(crate) fn finish(mut self) -> Vec<Problem> {
         if self.left_out > 0 {
             let last = self.told.last().map(|problem| problem.span).unwrap_or_default();
             let message = format!("{} more problems are not listed", self.left_out);
-            self.told.push(Problem::error("too-many-problems", last, message));
+            self.told.push(match self.hides_error {
+                true => Problem::error("too-many-problems", last, message),
+                false => Problem::warning("too-many-problems", last, message),
+            });
         }
         self.told
     }

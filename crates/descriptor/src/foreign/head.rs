@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use tombolo_model::{App, AppSpec};
-use tombolo_yaml::Severity;
 
 use crate::fields::{Field, Fields, Rest};
 use crate::path::shown;
@@ -91,7 +90,7 @@ impl<'a> Head<'a> {
 
 fn check(fields: &mut Fields<'_>, key: &str, expected: &str, reader: &mut Reader<'_>) {
     let Some(field) = fields.take(key) else {
-        fields.missing(reader, key, expected).severity = Severity::Warning;
+        fields.warn_missing(reader, key, expected);
         return;
     };
     if field.node.as_str() != Some(expected) {
