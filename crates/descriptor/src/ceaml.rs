@@ -53,6 +53,9 @@ const REGISTRIES: &[(&str, Registry)] =
     &[("public", Registry::Public), ("private", Registry::Private)];
 const PROTOCOLS: &[(&str, Protocol)] = &[("TCP", Protocol::Tcp), ("UDP", Protocol::Udp)];
 
+/// As many as a component may have.
+const PORTS_MAX: usize = 64;
+
 /// What a component is run as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
@@ -328,7 +331,8 @@ fn read_ports(
     reader: &mut Reader<'_>,
 ) {
     let is_public = public.and_then(|public| public.boolean(reader)).unwrap_or_default();
-    let ports = ports.map(|ports| ports.list(reader)).unwrap_or_default();
+    let ports = ports.map(|list| list.at_most(list.list(reader), PORTS_MAX, reader));
+    let ports = ports.unwrap_or_default();
     for field in &ports {
         let Some(mut fields) = field.fields(reader) else { continue };
         let port = fields.need("port", reader, "the number of the port");

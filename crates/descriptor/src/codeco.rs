@@ -42,6 +42,9 @@ const SPEC_DROPPED: &[(&str, &str)] = &[
     ("output_data_size", "how much data comes out has no influence on the place"),
 ];
 
+/// As many as a component may have.
+const EXPOSED_MAX: usize = 64;
+
 /// The names that channels use, and what they are called here.
 #[derive(Debug)]
 struct Names<'a> {
@@ -233,6 +236,10 @@ fn expose_called(components: &mut [Component]) {
     }
     for component in components {
         for port in called.get(&component.name).into_iter().flatten() {
+            // One too many is enough for the model to tell.
+            if component.expose.len() > EXPOSED_MAX {
+                break;
+            }
             if !component.expose.iter().any(|expose| expose.port == *port) {
                 let expose = Expose { port: *port, protocol: Protocol::Tcp, ..Expose::default() };
                 component.expose.push(expose);

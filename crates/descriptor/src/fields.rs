@@ -125,6 +125,21 @@ impl<'a> Fields<'a> {
         fields
     }
 
+    /// The values of all keys that begin like this, as far as they are not null.
+    pub(crate) fn take_prefixed(&mut self, prefix: &str) -> Vec<Field<'a>> {
+        let mut found = Vec::new();
+        for (index, (key, node)) in self.entries.iter().enumerate() {
+            if !key.text.starts_with(prefix) {
+                continue;
+            }
+            self.taken[index] = true;
+            if !node.is_null() {
+                found.push(self.field(index));
+            }
+        }
+        found
+    }
+
     pub(crate) fn path(&self) -> &Path<'a> {
         &self.path
     }

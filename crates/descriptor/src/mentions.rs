@@ -8,6 +8,8 @@ use tombolo_model::component::{Connection, Protocol};
 
 /// Longer texts are files, not addresses.
 const TEXT_BYTES_MAX: usize = 16 * 1024;
+/// As many as a component may have. One more is enough to be told; each is held against all others.
+const CONNECTIONS_MAX: usize = 64;
 
 /// What answers to a host name.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,6 +37,9 @@ pub(crate) fn connections<'t>(
             let Some(host) = lookup(mention.host, hosts) else { continue };
             if host.component == own_name {
                 continue;
+            }
+            if found.len() > CONNECTIONS_MAX {
+                return found;
             }
             let port = match (mention.port, host.ports.as_slice()) {
                 (Some(called), ports) => {

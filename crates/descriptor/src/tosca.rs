@@ -21,6 +21,9 @@ pub(crate) use inputs::Inputs;
 /// As many components as an App has; of a text with more the rest is not read.
 pub(crate) const COMPONENTS_MAX: usize = 512;
 
+/// Of one node template; what each asks for is held against what the others do.
+const REQUIREMENTS_MAX: usize = 256;
+
 const VERSIONS: &[&str] = &[
     "tosca_simple_yaml_1_0",
     "tosca_simple_yaml_1_1",
@@ -220,7 +223,8 @@ pub(crate) fn requirements<'a>(
     field: Option<Field<'a>>,
     reader: &mut Reader<'_>,
 ) -> Vec<Requirement<'a>> {
-    let items = field.map(|field| field.list(reader)).unwrap_or_default();
+    let items = field.map(|field| field.at_most(field.list(reader), REQUIREMENTS_MAX, reader));
+    let items = items.unwrap_or_default();
     let mut requirements = Vec::new();
     for item in items {
         let entries = item.fields(reader).map(Fields::entries).unwrap_or_default();

@@ -372,6 +372,21 @@ fn the_meant_manifest_is_looked_for_only_where_it_is_told() {
     assert!(unused(100));
 }
 
+/// Every name is made unique among those that are there, which must be few.
+#[test]
+fn an_application_has_no_more_policies_than_an_app() {
+    let policies = "{name: same, security: low}, ".repeat(60);
+    let components: String = (0..50)
+        .map(|number| {
+            format!("- {{name: c{number}, manifests: [{{name: web}}], policies: [{policies}]}}\n")
+        })
+        .collect();
+    let text = format!("name: shop\ncomponents:\n{components}---\n{POD}");
+    let reading = read_icos(&text);
+    assert_eq!(reading.apps[0].spec.policies.len(), 64);
+    assert!(reading.diagnostics.iter().any(|found| found.code == "too-many"));
+}
+
 /// Descriptors with names only, as the topology exporter's tests have them: nothing in them runs.
 #[test]
 fn a_header_without_manifests_says_what_is_missing() {

@@ -24,6 +24,9 @@ const PROPERTIES: &[&str] = &["name", "port", "protocol", "public"];
 /// Every end may call every other, so more would be a great many connections.
 const ENDS_MAX: usize = 64;
 
+/// As many as a component may have; one more is enough for the model to tell.
+const EXPOSED_MAX: usize = 64;
+
 /// A connection point.
 #[derive(Debug)]
 struct Point<'a> {
@@ -188,6 +191,9 @@ fn expose(
 ) {
     let (Some(index), Some(port)) = (point.component, point.port) else { return };
     let Some(component) = components.get_mut(index) else { return };
+    if component.expose.len() > EXPOSED_MAX {
+        return;
+    }
     let leads_outside = point.links.iter().any(|link| outside.contains(link));
     if leads_outside && !point.public {
         point.field.assumed(reader, "it is public, for its link leads to what runs elsewhere");

@@ -32,6 +32,9 @@ const APP: &[&str] = &["name", "owner", "cluster", "components"];
 const COMPONENT: &[&str] = &["name", "cluster-selector", "image", "expose", "env", "tls"];
 const EXPOSE: &[&str] = &["is-public", "is-peered", "containerPort", "clusterPort"];
 
+/// As many as a component may have.
+const EXPOSED_MAX: usize = 64;
+
 /// Reads the documents of one text.
 pub(crate) fn read(documents: &[Node], reader: &mut Reader<'_>) -> Vec<App> {
     let mut apps = Vec::new();
@@ -180,7 +183,9 @@ fn read_component(
         image.origin(reader, format!("{path}.run"));
         container.image = image.text(reader).unwrap_or_default();
     }
-    for expose in fields.take("expose").map(|list| list.list(reader)).unwrap_or_default() {
+    let exposed = fields.take("expose");
+    let exposed = exposed.map(|list| list.at_most(list.list(reader), EXPOSED_MAX, reader));
+    for expose in exposed.unwrap_or_default() {
         if let Some(expose) = read_expose(&expose, reader) {
             if !container.ports.contains(&expose.port) {
                 container.ports.push(expose.port);

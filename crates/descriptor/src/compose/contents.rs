@@ -45,7 +45,7 @@ pub(super) fn read(
             field.dropped(reader, why);
         }
     }
-    extensions(&mut fields, field.node, reader);
+    extensions(&mut fields, reader);
     let known = [
         "content",
         "driver",

@@ -79,7 +79,7 @@ fn read_deploy(
             reader,
         );
     }
-    extensions(&mut fields, field.node, reader);
+    extensions(&mut fields, reader);
     let known = ["mode", "placement", "replicas", "resources", "update_config"];
     let dropped = [
         ("endpoint_mode", "components reach each other by their names"),
@@ -113,7 +113,7 @@ fn read_resources(field: &Field<'_>, needs: &mut Needs, reader: &mut Reader<'_>)
         for device in inner.take_list("devices", reader) {
             read_device(&device, Device::Any, needs, reader);
         }
-        extensions(&mut inner, amounts.node, reader);
+        extensions(&mut inner, reader);
         let dropped = [
             ("generic_resources", "there is no such resource"),
             ("pids", "processes are not counted"),

@@ -25,6 +25,7 @@ use tombolo_yaml::Node;
 
 use crate::beyond::foreign;
 use crate::compose::mounts::Shared;
+use crate::compose::ports::PORTS_MAX;
 use crate::compose::service::Service;
 use crate::fields::{Field, Fields};
 use crate::mentions::{self, Host};
@@ -97,7 +98,7 @@ pub(crate) fn read_project(root: &Field<'_>, app: &str, reader: &mut Reader<'_>)
         models.dropped(reader, "a component is a container, not a model");
     }
     let services = fields.need("services", reader, "a mapping with the services");
-    extensions(&mut fields, root.node, reader);
+    extensions(&mut fields, reader);
     let known = [
         "configs", "include", "models", "name", "networks", "secrets", "services", "version",
         "volumes",
@@ -131,13 +132,9 @@ pub(crate) fn read_project(root: &Field<'_>, app: &str, reader: &mut Reader<'_>)
 }
 
 /// Keys that begin with `x-` are for other tools.
-fn extensions(fields: &mut Fields<'_>, node: &Node, reader: &mut Reader<'_>) {
-    for (key, _) in node.as_map().into_iter().flatten() {
-        if key.text.starts_with("x-")
-            && let Some(field) = fields.take(&key.text)
-        {
-            field.dropped(reader, "extension fields are for other tools");
-        }
+fn extensions(fields: &mut Fields<'_>, reader: &mut Reader<'_>) {
+    for field in fields.take_prefixed("x-") {
+        field.dropped(reader, "extension fields are for other tools");
     }
 }
 
@@ -188,7 +185,9 @@ impl Project<'_> {
     fn hosts(&self) -> BTreeMap<String, Host> {
         let mut hosts = BTreeMap::new();
         for service in &self.services {
-            let ports = service.component.expose.iter().map(|one| (one.port, one.port)).collect();
+            // With more it is no valid component, and it may have any number of names.
+            let ports = service.component.expose.iter().take(PORTS_MAX);
+            let ports = ports.map(|one| (one.port, one.port)).collect();
             let host = Host { component: service.component.name.clone(), ports };
             for name in service.aliases.iter().chain([&service.key]) {
                 hosts.insert(name.clone(), host.clone());

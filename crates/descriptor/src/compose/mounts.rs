@@ -57,7 +57,7 @@ impl<'a> Shared<'a> {
             if !field.node.is_null()
                 && let Some(mut inner) = field.fields(reader)
             {
-                extensions(&mut inner, field.node, reader);
+                extensions(&mut inner, reader);
                 inner.finish(
                     crate::fields::Rest::Foreign { known: &[], dropped: VOLUME_DROPPED },
                     reader,
@@ -207,7 +207,7 @@ impl<'a> Shared<'a> {
                 beyond.minor(&field, "a volume is mounted as a whole, as its engine does it");
             }
         }
-        extensions(&mut fields, field.node, reader);
+        extensions(&mut fields, reader);
         let known = [
             "bind",
             "consistency",
@@ -285,7 +285,7 @@ impl<'a> Shared<'a> {
                         beyond.minor(&field, "files are readable by their user");
                     }
                 }
-                extensions(&mut fields, field.node, reader);
+                extensions(&mut fields, reader);
                 fields.finish(foreign(&["gid", "mode", "source", "target", "uid"]), reader);
                 source.text(reader)?
             }

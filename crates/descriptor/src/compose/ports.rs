@@ -9,7 +9,7 @@ use crate::fields::{Field, Fields};
 use crate::reader::Reader;
 
 /// As many as a component may expose.
-const PORTS_MAX: usize = 64;
+pub(super) const PORTS_MAX: usize = 64;
 
 pub(super) fn read(
     fields: &mut Fields<'_>,
@@ -18,7 +18,7 @@ pub(super) fn read(
     reader: &mut Reader<'_>,
 ) {
     let mut found = Vec::new();
-    for port in fields.take_list("ports", reader) {
+    for port in few(fields.take("ports"), reader) {
         match port.node.as_map() {
             Some(_) => found.extend(long(&port, reader).map(|expose| (port.clone(), expose))),
             None => {
@@ -27,7 +27,7 @@ pub(super) fn read(
             }
         }
     }
-    for port in fields.take_list("expose", reader) {
+    for port in few(fields.take("expose"), reader) {
         let several = inside(&port, reader);
         found.extend(several.into_iter().map(|expose| (port.clone(), expose)));
     }
@@ -42,6 +42,12 @@ pub(super) fn read(
             None => component.expose.push(expose),
         }
     }
+}
+
+/// The entries of a list of ports; each port is held against all others.
+fn few<'a>(list: Option<Field<'a>>, reader: &mut Reader<'_>) -> Vec<Field<'a>> {
+    let Some(list) = list else { return Vec::new() };
+    list.at_most(list.list(reader), PORTS_MAX, reader)
 }
 
 fn protocol(word: Option<&str>, field: &Field<'_>, reader: &mut Reader<'_>) -> Option<Protocol> {
@@ -140,7 +146,7 @@ fn long(field: &Field<'_>, reader: &mut Reader<'_>) -> Option<Expose> {
     let address = fields.take("host_ip");
     let host = address.as_ref().and_then(|address| address.str(reader));
     let public = is_public(host, address.as_ref().unwrap_or(field), reader);
-    extensions(&mut fields, field.node, reader);
+    extensions(&mut fields, reader);
     let known = ["app_protocol", "host_ip", "mode", "name", "protocol", "published", "target"];
     fields.finish(foreign(&known), reader);
     let published = published.and_then(|published| match published.node.raw() {

@@ -92,7 +92,7 @@ impl<'a> Service<'a> {
         service.read_surroundings(&mut fields, shared, &mut beyond, reader);
         deploy::read(&mut fields, &mut service.component, reader);
         unsaid(&mut fields, UNSAID, &mut beyond, reader);
-        extensions(&mut fields, field.node, reader);
+        extensions(&mut fields, reader);
         let known: Vec<&str> =
             TAKEN.iter().copied().chain(UNSAID.iter().map(|(key, _, _)| *key)).collect();
         fields.finish(foreign(&known), reader);
@@ -306,7 +306,7 @@ fn health(field: &Field<'_>, reader: &mut Reader<'_>) -> Option<Health> {
     if let Some(start) = fields.take("start_interval") {
         start.dropped(reader, "checks have one interval");
     }
-    extensions(&mut fields, field.node, reader);
+    extensions(&mut fields, reader);
     let known =
         ["disable", "interval", "retries", "start_interval", "start_period", "test", "timeout"];
     fields.finish(foreign(&known), reader);

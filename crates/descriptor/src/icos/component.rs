@@ -206,7 +206,9 @@ fn join(
     for (name, value) in more {
         if present.get(&name).is_some_and(|other| *other != value) {
             let message = format!("two compose projects of one component have {}", shown(&name));
-            let at = manifest.content.look(&[section, &name]);
+            // To find each among all others takes long, and is for nobody past the last one told.
+            let at =
+                (!reader.is_full()).then(|| manifest.content.look(&[section, &name])).flatten();
             at.unwrap_or(manifest.content.clone()).error(reader, "duplicate", message);
             continue;
         }

@@ -37,7 +37,7 @@ const CUSTOM: &[&str] = &[
     "component",
 ];
 
-/// Policies in one list; an App has as many at most.
+/// Policies in one list, and in all of them; an App has as many at most.
 const POLICIES_MAX: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +126,11 @@ impl Policies {
             }),
         };
         let Some(kind) = read else { return };
+        if kind != Type::Scheduler && self.list.len() >= POLICIES_MAX {
+            let message = format!("an App has {POLICIES_MAX} policies at most");
+            entry.error(reader, "too-many", message);
+            return;
+        }
         if let Some(field) = &stated {
             field.changed(reader, "what the policy asks for shows its type");
         }

@@ -232,9 +232,10 @@ fn of_container(container: &Field<'_>, reader: &mut Reader<'_>) -> Sum {
 fn of_project(project: &Field<'_>, reader: &mut Reader<'_>) -> Sum {
     let mut sum = Sum::default();
     let services = project.look(&["services"]);
-    let names = services.as_ref().and_then(|field| field.node.as_map()).unwrap_or_default();
-    for (name, _) in names {
-        let Some(service) = project.look(&["services", &name.text]) else { continue };
+    let entries = services.as_ref().and_then(|field| field.node.as_map()).unwrap_or_default();
+    let path = services.as_ref().map(|field| field.path.clone()).unwrap_or_default();
+    for (key, node) in entries {
+        let service = Field { node, path: path.key(&key.text), key_span: key.span };
         let count = service.look(&["deploy", "replicas"]).or_else(|| service.look(&["scale"]));
         let count = count.and_then(|field| field.count(reader, 10_000)).unwrap_or(1);
         sum.add(&of_service(&service, reader), u64::from(count));

@@ -1,7 +1,7 @@
 //! One container of a pod: image, command, environment, ports, resources, user, mounts. Called by
 //! [`super::pod`] for each container; needs and ports of all of them come together in the pod.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tombolo_model::component::Protocol;
 use tombolo_model::needs::Needs;
@@ -14,6 +14,12 @@ use crate::kubernetes::pod::{Matters, Objects, Pod, Unsaid, unsaid};
 use crate::kubernetes::volumes::Volumes;
 use crate::kubernetes::{expand, probes, security};
 use crate::reader::Reader;
+
+/// Of all containers of a pod, and of a Service: more than a component may have, and few enough to
+/// look for each among the others.
+pub(super) const PORTS_MAX: usize = 256;
+/// More than a component may ask for; the model tells.
+const DEVICES_MAX: usize = 256;
 
 /// A port of a container.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,7 +97,8 @@ pub(super) fn read<'a>(
     pod.texts
         .extend(container.env.values().chain(&container.command).chain(&container.args).cloned());
     if let Some(ports) = fields.take("ports") {
-        for port in ports.list(reader) {
+        let most = PORTS_MAX.saturating_sub(pod.ports.len());
+        for port in ports.at_most(ports.list(reader), most, reader) {
             if let Some(read) = read_port(&port, beyond, reader) {
                 if !container.ports.contains(&read.port) {
                     container.ports.push(read.port);
@@ -324,12 +331,12 @@ fn read_resources<'a>(
     let Some(mut fields) = field.fields(reader) else { return };
     let requests = fields.take("requests").map(|all| all.pairs(reader)).unwrap_or_default();
     let limits = fields.take("limits").map(|all| all.pairs(reader)).unwrap_or_default();
-    let requested: Vec<String> = requests.iter().map(|(name, _)| name.clone()).collect();
+    let requested: BTreeSet<&str> = requests.iter().map(|(name, _)| name.as_str()).collect();
     for (name, amount) in &requests {
         read_amount(name, amount, needs, beyond, reader);
     }
     for (name, amount) in &limits {
-        match requested.contains(name) {
+        match requested.contains(name.as_str()) {
             true => beyond.minor(amount, "what is requested counts, the limit does not"),
             false => read_amount(name, amount, needs, beyond, reader),
         }
@@ -369,7 +376,8 @@ fn read_amount<'a>(
         }
         name if name.contains('/') => {
             let count = amount.integer(reader, 0..=i64::from(u32::MAX)).unwrap_or(0);
-            if count > 0 && !needs.devices.iter().any(|known| known == name) {
+            let is_new = || !needs.devices.iter().any(|known| known == name);
+            if count > 0 && needs.devices.len() < DEVICES_MAX && is_new() {
                 needs.devices.push(name.to_owned());
             }
             if count > 1 {

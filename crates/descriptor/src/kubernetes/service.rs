@@ -86,8 +86,10 @@ pub(super) fn read<'a>(
         outside.dropped(reader, "a name outside of the App is no component");
     }
     let mut ports = Vec::new();
-    for field in fields.take_list("ports", reader) {
-        ports.extend(read_port(&field, reader));
+    if let Some(list) = fields.take("ports") {
+        for field in list.at_most(list.list(reader), container::PORTS_MAX, reader) {
+            ports.extend(read_port(&field, reader));
+        }
     }
     for key in KEPT {
         fields.take(key);
