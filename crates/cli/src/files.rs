@@ -241,9 +241,9 @@ fn all_of(problems: &[String]) -> Failure {
 pub(crate) fn parse(text: &Text, from: Option<Format>) -> Result<Objects, Vec<String>> {
     if text.name.ends_with(".json") && from.is_none() {
         let documents = json_documents(text)?;
-        // A descriptor may be JSON as well; those of others say no kind.
-        if !matches!(documents.as_slice(), [(_, Value::Object(only))] if !only.contains_key("kind"))
-        {
+        // A descriptor may be JSON as well; those of others say no kind, or that of a workload.
+        let is_descriptor = |only: &Value| only.get("kind").is_none() || has_workload(only);
+        if !matches!(documents.as_slice(), [(_, only)] if only.is_object() && is_descriptor(only)) {
             return objects(text, documents);
         }
     }
@@ -315,9 +315,27 @@ fn reads(format: Format, documents: &[Node], from: Option<Format>) -> bool {
 
 fn is_workload(document: &Node) -> bool {
     let of = |key: &str| document.get(key).and_then(Node::as_str).unwrap_or_default();
-    match of("apiVersion").split_once('/') {
+    if of("kind") == "List" {
+        // As `kubectl get -o yaml` prints several; as deep as the text is, and that is bounded.
+        let items = document.get("items").and_then(Node::as_list);
+        return items.into_iter().flatten().any(is_workload);
+    }
+    runs(of("apiVersion"), of("kind"))
+}
+
+/// [`is_workload`] for what was read as JSON.
+fn has_workload(document: &Value) -> bool {
+    let of = |key: &str| document[key].as_str().unwrap_or_default();
+    match of("kind") {
+        "List" => document["items"].as_array().into_iter().flatten().any(has_workload),
+        kind => runs(of("apiVersion"), kind),
+    }
+}
+
+fn runs(version: &str, kind: &str) -> bool {
+    match version.split_once('/') {
         Some(("apps" | "batch", _)) => true,
-        None => matches!(of("kind"), "Pod" | "ReplicationController"),
+        None => matches!(kind, "Pod" | "ReplicationController"),
         Some(_) => false,
     }
 }
@@ -505,6 +523,30 @@ items:
         );
     }
 
+    /// The server knows no Deployments, in a list or not.
+    #[test]
+    fn a_list_with_a_workload_becomes_an_app() {
+        check(
+            "a.yaml",
+            "\
+apiVersion: v1
+kind: List
+items:
+- apiVersion: apps/v1
+  kind: Deployment
+  metadata: {name: web}
+  spec:
+    selector: {matchLabels: {app: web}}
+    template: {metadata: {labels: {app: web}}, spec: {containers: [{name: c, image: 'nginx:1'}]}}
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {}}
+",
+            expect![[r#"
+                a.yaml:1 ConfigMap settings -
+                a.yaml:1 App web -
+            "#]],
+        );
+    }
+
     #[test]
     fn a_descriptor_in_json_is_one_all_the_same() {
         check(
@@ -512,6 +554,14 @@ items:
             r#"{"services": {"web": {"image": "nginx:1"}}}"#,
             expect![[r#"
                 shop.json:1 App shop -
+            "#]],
+        );
+        check(
+            "pod.json",
+            r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"},
+                "spec": {"containers": [{"name": "c", "image": "nginx:1"}]}}"#,
+            expect![[r#"
+                pod.json:1 App web -
             "#]],
         );
     }
