@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use tombolo_model::characteristics::EngineVersion;
 use tombolo_model::component::Component;
-use tombolo_model::needs::{Needs, PlaceKey, PlaceOperator};
+use tombolo_model::needs::{Needs, PlaceKey, PlaceOperator, Resources};
 use tombolo_model::{App, Engine};
 
 use crate::continuum::{self, Amounts, NodeRow};
@@ -161,6 +161,18 @@ pub fn engine_on(
     let has = |engine: &Engine| *engine == of_site || Some(*engine) == also;
     let rather = rather.filter(has).filter(|engine| ask.run_on(*engine).is_some());
     rather.or_else(|| ask.engine_of(of_site, also))
+}
+
+/// What an instance is given of its node.
+pub fn resources(needs: &Needs) -> Resources {
+    let gpu = Amounts::of_needs(needs).gpu;
+    Resources {
+        cpu: needs.cpu,
+        memory: needs.memory,
+        storage: needs.storage,
+        gpu: u32::try_from(gpu).ok().filter(|gpu| needs.gpu.is_some() || *gpu > 0),
+        devices: needs.devices.iter().map(|name| (name.clone(), 1)).collect(),
+    }
 }
 
 /// How many instances an App wants of a component, places and label values counted.

@@ -227,7 +227,7 @@ fn lacking(
                 ..Placement::default()
             },
             run: ask.run_on(running.engine).unwrap_or(0),
-            resources: running.resources.clone().unwrap_or_else(|| resources(&ask)),
+            resources: running.resources.clone().unwrap_or_else(|| ask::resources(ask.needs)),
         })
     });
     AppPlan {
@@ -269,7 +269,7 @@ fn instances(
             },
             step,
             run: ask.run_on(engine).unwrap_or(0),
-            resources: resources(ask),
+            resources: ask::resources(ask.needs),
         });
     }
     instances
@@ -300,17 +300,6 @@ fn step(
         }
     };
     Step::Move { from: compiled.continuum.node(at).name.to_owned(), why }
-}
-
-fn resources(ask: &ask::Ask<'_>) -> Resources {
-    let needs = ask.needs;
-    Resources {
-        cpu: needs.cpu,
-        memory: needs.memory,
-        storage: needs.storage,
-        gpu: needs.gpu,
-        devices: needs.devices.iter().map(|name| (name.clone(), 1)).collect(),
-    }
 }
 
 fn surplus(compiled: &Compiled<'_, '_>) -> Vec<Surplus> {

@@ -1,5 +1,7 @@
 //! Whole plans over small worlds: who starts, stays, moves and has no place.
 
+mod unsettled;
+
 use std::collections::BTreeSet;
 
 use expect_test::{Expect, expect};

@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use tombolo_model::app::Placement;
 use tombolo_model::component::Component;
-use tombolo_model::needs::{Needs, Resources};
+use tombolo_model::needs::Resources;
 use tombolo_model::run::Run;
 use tombolo_model::{App, Assignment, AssignmentSpec, Engine, keys, names};
+use tombolo_placement::ask;
 use tombolo_placement::continuum::Amounts;
 
 use super::current::{Instance, View, World};
@@ -279,7 +280,11 @@ fn assignment(
         node: at.node.clone(),
         engine,
         run: run_on(component, engine)?.clone(),
-        resources: component.needs.as_ref().map(resources).filter(|r| *r != Resources::default()),
+        resources: component
+            .needs
+            .as_ref()
+            .map(ask::resources)
+            .filter(|r| *r != Resources::default()),
         peers: peers::peers(view, component, at, world),
         expose: component.expose.clone(),
         health: component.health.clone(),
@@ -328,14 +333,4 @@ fn fence(app: &App) -> u64 {
 pub(super) fn run_on(component: &Component, engine: Engine) -> Option<&Run> {
     let can = |run: &&Run| run.way().is_some_and(|way| way.engines().contains(&engine));
     component.run.iter().find(can)
-}
-
-fn resources(needs: &Needs) -> Resources {
-    Resources {
-        cpu: needs.cpu,
-        memory: needs.memory,
-        storage: needs.storage,
-        gpu: needs.gpu,
-        devices: needs.devices.iter().map(|name| (name.clone(), 1)).collect(),
-    }
 }
