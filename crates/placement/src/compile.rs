@@ -2,10 +2,12 @@
 //! numbers to names. Called by [`crate::plan()`], by `match --dump-model` and by [`crate::explain`].
 //! Start reading at [`compile`].
 
+mod carried;
 mod classes;
 mod edges;
 mod layout;
 mod scope;
+mod unsettled;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -39,7 +41,8 @@ pub struct Options {
 /// Which Apps get a new look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
-    /// Those with something to do: an instance without a place, or in one that no longer suits.
+    /// Those with something to do: an instance without a place or in one that no longer suits, a
+    /// promise or a rule between instances that is broken.
     #[default]
     Pending,
     /// All of them: anything may move when it gains more than moving costs.

@@ -71,7 +71,12 @@ pub(crate) fn unplaced(
             suggestion: conflict.suggestion,
         });
     }
-    if found.is_empty() && missing {
+    // Each may stay, and still they break a promise or a rule between them.
+    let stands = || {
+        let stay = crate::reschedule::as_it_stands(&alone);
+        stay.is_some_and(|stay| alone.problem.check(&stay).is_ok())
+    };
+    if found.is_empty() && (missing || !stands()) {
         found = joint::of(&alone, limits);
     }
     found

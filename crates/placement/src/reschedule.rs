@@ -148,6 +148,19 @@ pub(crate) fn over_budget(compiled: &Compiled<'_, '_>, chosen: &[Option<Choice>]
     waiting
 }
 
+/// The answer that leaves everything where it runs; `None` if something that is wanted runs nowhere.
+pub(crate) fn as_it_stands(compiled: &Compiled<'_, '_>) -> Option<Vec<Option<Choice>>> {
+    let problem = &compiled.problem;
+    let stays = (0u32..).zip(&problem.items).map(|(number, item)| {
+        let node = match compiled.origins[number as usize] {
+            Origin::Wanted { .. } => item.current?,
+            Origin::Anchor { .. } => problem.classes[item.class as usize].candidates.first()?.node,
+        };
+        Some(Some(Choice { node, engine: engine_at(compiled, number, node) }))
+    });
+    stays.collect()
+}
+
 /// By how much the new place is better than the present one; most of all when it must leave.
 pub(crate) fn gain(compiled: &Compiled<'_, '_>, item: u32, choice: Choice) -> i64 {
     let problem = &compiled.problem;

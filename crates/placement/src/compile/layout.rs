@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tombolo_model::Engine;
 
-use super::{Compiled, EdgeOrigin, Kind, demand, index};
-use crate::affinity::{self, Bounds};
+use super::{Compiled, EdgeOrigin, Kind, carried, demand, index};
+use crate::affinity::Bounds;
 use crate::ask;
 use crate::bits::Bits;
 use crate::continuum::Continuum;
@@ -373,47 +373,13 @@ fn bound_jitter(compiled: &mut Compiled<'_, '_>, shaky: &BTreeMap<u64, u64>) {
 
 /// Bandwidth that Apps which are not planned now have set aside, by link of the network.
 fn reserved(compiled: &Compiled<'_, '_>) -> BTreeMap<u32, u64> {
-    let continuum = compiled.continuum;
+    let Compiled { continuum, apps, ids, scoped, roster, .. } = compiled;
+    let planned: BTreeSet<&str> = scoped.planned.iter().map(|app| ids[*app].as_str()).collect();
     let mut book = WayBook::default();
-    let planned: BTreeSet<&str> =
-        compiled.scoped.planned.iter().map(|app| compiled.ids[*app].as_str()).collect();
-    let mut reserved: BTreeMap<u32, u64> = BTreeMap::new();
-    for app in &compiled.scoped.standing {
-        let id = &compiled.ids[*app];
-        let namespace = id.split('/').next().unwrap_or_default();
-        for component in &compiled.apps[*app].spec.components {
-            for connection in &component.connects {
-                let bounds = Bounds::of(connection);
-                let other = match &connection.app {
-                    Some(app) => format!("{namespace}/{app}"),
-                    None => id.clone(),
-                };
-                // With a planned App it is an edge of the problem.
-                if bounds.bandwidth_bps == 0 || planned.contains(other.as_str()) {
-                    continue;
-                }
-                let place = |one: &crate::running::Running| {
-                    continuum.node_index(&one.node).map(|node| continuum.node(node).zone)
-                };
-                let callers: Vec<u32> =
-                    compiled.roster.held(id, &component.name).filter_map(place).collect();
-                let callees: Vec<u32> =
-                    compiled.roster.held(&other, &connection.to).filter_map(place).collect();
-                let pairs = affinity::pairs(callers.len(), callees.len());
-                let partners = (pairs.len() / callers.len().max(1)).max(1);
-                let share = bounds.shared(partners).bandwidth_bps;
-                for (a, b) in pairs {
-                    let ways = book.from(&continuum.network, callers[a]);
-                    let Some(way) = &ways[callees[b] as usize] else { continue };
-                    for link in &way.links {
-                        let sum = reserved.entry(*link).or_insert(0);
-                        *sum = sum.saturating_add(share);
-                    }
-                }
-            }
-        }
-    }
-    reserved
+    // With a planned App it is an edge of the problem.
+    carried::by_link(continuum, apps, ids, &scoped.standing, roster, &mut book, |other| {
+        !planned.contains(other)
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Runs the search, keeps to the disruption budgets, and makes sure that nothing got worse.
 
-use crate::compile::{Compiled, Kind, Origin, index};
+use crate::compile::{Compiled, Kind, index};
 use crate::problem::{Candidate, Choice, Class, Invalid};
 use crate::reschedule;
 use crate::select::{Limits, Outcome, Selection, select};
@@ -34,6 +34,7 @@ pub(super) fn solve(
         pin(compiled, *item);
     }
     let second = honest(compiled, select(&compiled.problem, limits)?);
+    let second = not_worse(compiled, second);
     let placed =
         |selection: &Selection| selection.parts.iter().filter(|p| **p == Outcome::Placed).count();
     if placed(&second) >= placed(&first) {
@@ -80,18 +81,7 @@ fn honest(compiled: &Compiled<'_, '_>, found: Selection) -> Selection {
 /// If all that is wanted runs already, and the search found nothing better, all stays.
 fn not_worse(compiled: &Compiled<'_, '_>, found: Selection) -> Selection {
     let problem = &compiled.problem;
-    let stay: Option<Vec<Option<Choice>>> = (0u32..)
-        .zip(&problem.items)
-        .map(|(number, item)| {
-            let node = match compiled.origins[number as usize] {
-                Origin::Wanted { .. } => item.current?,
-                Origin::Anchor { .. } => {
-                    problem.classes[item.class as usize].candidates.first()?.node
-                }
-            };
-            Some(Some(Choice { node, engine: reschedule::engine_at(compiled, number, node) }))
-        })
-        .collect();
+    let stay = reschedule::as_it_stands(compiled);
     let Some(stay) = stay.filter(|stay| *stay != found.chosen) else { return found };
     match problem.check(&stay) {
         Ok(objective) if objective >= found.objective => {
