@@ -33,6 +33,8 @@ pub struct Options {
     pub scope: Scope,
     /// In place of the weights of every App: what if these counted?
     pub weights: Option<Weights>,
+    /// Apps (by id) that get a new look whatever the scope, because somebody has changed them.
+    pub changed: BTreeSet<String>,
     pub strikes: Vec<Strike>,
     /// In seconds of the clock that also gives the times of `strikes`.
     pub now: u64,

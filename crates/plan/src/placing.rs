@@ -20,8 +20,9 @@ use std::fmt;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use tombolo_model::condition::Condition;
+use tombolo_model::condition::{self, Condition, PLACED};
 use tombolo_model::{App, AppStatus, Assignment, AssignmentSpec, Link, Node, Site};
+use tombolo_placement::ask::app_id;
 use tombolo_placement::select::Limits;
 use tombolo_placement::{Continuum, Options};
 
@@ -159,6 +160,7 @@ pub fn plan(
     let options = Options {
         strikes: strikes::strikes(&memory.troubles),
         now: now.since_start().as_secs(),
+        changed: changed(observed),
         ..Options::default()
     };
     let planned = tombolo_placement::plan(&continuum, &observed.apps, &running, &options, limits);
@@ -187,6 +189,17 @@ pub fn plan(
     let releases = release::releases(&world);
     let doubts = doubt::doubts(&world, &memory.doubted, time_of_day);
     Plan { steps, releases, doubts, memory, wake_at, notes }
+}
+
+/// Apps that somebody has changed since their places were chosen, by id. What they ask for may be
+/// met where they are and better met elsewhere.
+pub fn changed(observed: &Observed) -> BTreeSet<String> {
+    let is_changed = |app: &&App| {
+        let conditions = app.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        let placed = condition::find(conditions, PLACED);
+        placed.is_some_and(|placed| placed.observed_generation < app.metadata.generation)
+    };
+    observed.apps.iter().filter(is_changed).map(app_id).collect()
 }
 
 fn actions(

@@ -41,8 +41,9 @@ pub(super) async fn run(shell: &mut Shell, args: &PlanArgs) -> Result<Exit, Fail
     }
     // A file is placed as the loop would do it; an app by its name as if it could be chosen anew.
     let scope = if args.files.is_empty() { Scope::All } else { Scope::Pending };
-    let options = Options { scope, ..Options::default() };
     let observed = &server.observed;
+    let changed = tombolo_plan::placing::changed(observed);
+    let options = Options { scope, changed, ..Options::default() };
     let (continuum, troubles) = Continuum::of(&observed.sites, &observed.nodes, &observed.links);
     for trouble in &troubles {
         output::note(&format!("note: {}", harmless(&trouble.to_string())));
@@ -83,7 +84,11 @@ impl Server {
     fn put(&mut self, app: App) {
         let id = app_id(&app);
         match self.observed.apps.iter_mut().find(|known| app_id(known) == id) {
-            Some(known) => known.spec = app.spec,
+            Some(known) if known.spec == app.spec => (),
+            Some(known) => {
+                known.spec = app.spec;
+                known.metadata.generation = known.metadata.generation.map(|before| before + 1);
+            }
             None => self.observed.apps.push(app),
         }
     }

@@ -26,6 +26,7 @@ pub(super) async fn run(shell: &mut Shell, args: &WhatIfArgs) -> Result<Exit, Fa
     let connection = shell.connect().await?;
     let server = Server::look(&connection).await?;
     let running = tombolo_plan::placing::running(&server.observed);
+    let changed = tombolo_plan::placing::changed(&server.observed);
     let observed = server.observed;
     let world = World {
         sites: observed.sites,
@@ -34,7 +35,7 @@ pub(super) async fn run(shell: &mut Shell, args: &WhatIfArgs) -> Result<Exit, Fa
         apps: observed.apps,
         running,
     };
-    let options = Options::default();
+    let options = Options { changed, ..Options::default() };
     let found = world::within(&args.search, |limits| what_if(&world, &changes, &options, limits))
         .map_err(|trouble| world::as_failure(&trouble))?;
     match args.output {

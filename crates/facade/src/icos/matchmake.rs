@@ -15,7 +15,7 @@ use tombolo_placement::ask::app_id;
 use tombolo_placement::plan::Outcome;
 use tombolo_placement::select::Limits;
 use tombolo_placement::{Continuum, Options, Plan};
-use tombolo_plan::placing::{Observed, running};
+use tombolo_plan::placing::{Observed, changed, running};
 
 use super::{deployment, job};
 use crate::refusal::Refusal;
@@ -73,14 +73,19 @@ fn answer(mut observed: Observed, apps: Vec<App>, told: &[Value]) -> Result<Valu
         let known = observed.apps.iter().position(|known| app_id(known) == id);
         let index = known.unwrap_or(observed.apps.len());
         match observed.apps.get_mut(index) {
-            Some(known) => known.spec = app.spec.clone(),
+            Some(known) if known.spec == app.spec => (),
+            Some(known) => {
+                known.spec = app.spec.clone();
+                known.metadata.generation = known.metadata.generation.map(|before| before + 1);
+            }
             None => observed.apps.push(app.clone()),
         }
         asked.push((index, app));
     }
     let (continuum, _) = Continuum::of(&observed.sites, &observed.nodes, &observed.links);
     let running = running(&observed);
-    let (options, limits) = (Options::default(), Limits::default());
+    let options = Options { changed: changed(&observed), ..Options::default() };
+    let limits = Limits::default();
     let plan = tombolo_placement::plan(&continuum, &observed.apps, &running, &options, &limits);
     let plan = plan.map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error.to_string()))?;
     let mut components = Vec::new();

@@ -44,7 +44,9 @@ pub(super) fn decide(
         let plan = match options.scope {
             _ if frozen.contains(&app) => false,
             Scope::All => true,
-            Scope::Pending => looker.has_to_do(&apps[app], &ids[app]),
+            Scope::Pending => {
+                options.changed.contains(&ids[app]) || looker.has_to_do(&apps[app], &ids[app])
+            }
         };
         if plan { scoped.planned.push(app) } else { scoped.standing.push(app) }
     }

@@ -47,10 +47,14 @@ pub(super) fn status(
         (phase, _) => (phase, message(view, verdict, phase)),
     };
     let mut conditions = before.conditions;
+    // As long as some wait for their turn to move, what was changed last is not all answered.
+    let answered = condition::find(&conditions, PLACED).filter(|_| verdict.waits);
+    let answered = answered.map_or(generation, |placed| placed.observed_generation);
     let mut set = |kind: &str, holds: bool, reason: &str| {
         let status = if holds { ConditionStatus::True } else { ConditionStatus::False };
         let message = message.as_str();
-        let finding = Finding { kind, status, reason, message, observed_generation: generation };
+        let observed_generation = if kind == PLACED { answered } else { generation };
+        let finding = Finding { kind, status, reason, message, observed_generation };
         condition::set(&mut conditions, finding, time_of_day);
     };
     let is_placed = !verdict.lacks() && verdict.placements.len() == wanted && !app.spec.stopped;

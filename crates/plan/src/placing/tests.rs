@@ -1,6 +1,7 @@
 //! The loop over a made-up API: what it decides, and that it always comes to the same end.
 
 mod away;
+mod changed;
 mod churn;
 mod fails;
 mod near;

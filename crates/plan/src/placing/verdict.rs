@@ -17,6 +17,8 @@ pub(super) struct Verdict {
     pub unplaced: Vec<Unplaced>,
     /// How the App contradicts itself.
     pub refused: Vec<String>,
+    /// Some of those that would move have to wait for others: their turn is yet to come.
+    pub waits: bool,
 }
 
 impl Verdict {
@@ -35,9 +37,11 @@ impl Verdict {
         let placed = plan.filter(|plan| plan.outcome == Outcome::Placed);
         if let Some(plan) = placed.filter(|plan| !must_wait(view, plan)) {
             let placements = plan.instances.iter().map(|one| given(view, one, world)).collect();
-            return Verdict { placements, ..Verdict::default() };
+            let waits = plan.instances.iter().any(|one| one.step == Step::Wait);
+            return Verdict { placements, waits, ..Verdict::default() };
         }
-        let mut verdict = Verdict { placements: kept(view, planned), ..Verdict::default() };
+        let placements = kept(view, planned);
+        let mut verdict = Verdict { placements, waits: placed.is_some(), ..Verdict::default() };
         if let Some(plan) = plan.filter(|plan| plan.outcome != Outcome::Placed) {
             verdict.unplaced.clone_from(&plan.unplaced);
             let about = format!("app {}", plan.app);
