@@ -25,7 +25,8 @@ use crate::running::{Roster, Running, Strike};
 use crate::score::{Ground, Wish};
 use crate::trouble::Trouble;
 
-pub(crate) use scope::Scoped;
+pub(crate) use layout::reserved;
+pub(crate) use scope::{Scoped, amounts};
 
 /// What to plan, and how.
 #[derive(Clone, Debug, Default)]

@@ -4,6 +4,7 @@
 mod conflict;
 mod decision;
 mod joint;
+mod neighbours;
 mod pair;
 
 use std::collections::BTreeSet;

@@ -372,7 +372,7 @@ fn bound_jitter(compiled: &mut Compiled<'_, '_>, shaky: &BTreeMap<u64, u64>) {
 }
 
 /// Bandwidth that Apps which are not planned now have set aside, by link of the network.
-fn reserved(compiled: &Compiled<'_, '_>) -> BTreeMap<u32, u64> {
+pub(crate) fn reserved(compiled: &Compiled<'_, '_>) -> BTreeMap<u32, u64> {
     let Compiled { continuum, apps, ids, scoped, roster, .. } = compiled;
     let planned: BTreeSet<&str> = scoped.planned.iter().map(|app| ids[*app].as_str()).collect();
     let mut book = WayBook::default();

@@ -81,7 +81,7 @@ pub(super) fn free<'a>(
     (free, own)
 }
 
-pub(super) fn amounts<'r>(running: &'r Running, app: Option<&'r App>) -> Amounts<'r> {
+pub(crate) fn amounts<'r>(running: &'r Running, app: Option<&'r App>) -> Amounts<'r> {
     if let Some(resources) = &running.resources {
         return Amounts::of_resources(resources);
     }

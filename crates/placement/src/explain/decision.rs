@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use tombolo_model::app::{Alternative, Decision};
 
+use super::neighbours::{self, Neighbours};
 use crate::compile::Compiled;
 use crate::plan::{Step, Why};
 use crate::problem::{Candidate, Choice};
@@ -26,6 +27,7 @@ pub(crate) struct Reasons<'r, 'c, 'a> {
     /// By item: the edges that touch it.
     edges: BTreeMap<u32, Vec<usize>>,
     best: BTreeMap<u32, Best>,
+    neighbours: Neighbours<'r>,
 }
 
 /// What a class would like most.
@@ -57,7 +59,8 @@ impl<'r, 'c, 'a> Reasons<'r, 'c, 'a> {
             edges.entry(edge.a).or_default().push(number);
             edges.entry(edge.b).or_default().push(number);
         }
-        Reasons { compiled, chosen, used, edges, best: BTreeMap::new() }
+        let neighbours = Neighbours::of(compiled, chosen);
+        Reasons { compiled, chosen, used, edges, best: BTreeMap::new(), neighbours }
     }
 
     pub(crate) fn decision(&mut self, item: u32, choice: Choice, step: &Step) -> Decision {
@@ -209,13 +212,14 @@ impl<'r, 'c, 'a> Reasons<'r, 'c, 'a> {
         if problem.items[item as usize].barred.contains(&other.node) {
             return "it was in violation of a policy there".to_owned();
         }
-        if let Some(said) =
-            self.no_room(item, other.node).or_else(|| self.too_far(item, other.node))
-        {
-            return said;
-        }
         let (here, there) =
             (self.compiled.nodes[choice.node as usize], self.compiled.nodes[other.node as usize]);
+        let engines = neighbours::engines(self.compiled, item, there);
+        let unfit = || self.neighbours.against(self.compiled, item, there, &engines);
+        let said = self.no_room(item, other.node).or_else(|| self.too_far(item, other.node));
+        if let Some(said) = said.or_else(|| unfit().into_iter().next()) {
+            return said;
+        }
         let class = problem.items[item as usize].class as usize;
         let ground = &self.compiled.ground;
         let mut worst: (f64, String) = (0.0, "nothing: it is as good".to_owned());

@@ -230,3 +230,69 @@ fn says_everything_that_fails_for_a_pair() {
     let missing = pair(&continuum, &world.apps, &[], &Options::default(), ("shop/web", "a", "z"));
     assert_eq!(missing.unwrap_err().to_string(), "node z: does not exist");
 }
+
+#[test]
+fn says_what_neighbours_leave_for_a_pair() {
+    let text = "
+        site a docker
+        site b docker
+        site k kubernetes
+        node x a cpu=4
+        node z a cpu=4
+        node y b cpu=4
+        node w k cpu=4
+        link a b 5ms 10Mbps
+        link a k 5ms
+        run shop/web db 0 x
+        run shop/web near 0 x
+        run shop/web talker 0 x
+    ";
+    let parts = json!([
+        {"name": "db", "needs": {"cpu": 3}},
+        {"name": "large", "needs": {"cpu": 2}},
+        {"name": "shy", "affinity": {"apart": ["db"]}},
+        {"name": "near", "affinity": {"with": ["db"]}},
+        {"name": "talker", "connects": [{"to": "db", "bandwidth": "8Mbps"}]},
+        {"name": "loud", "connects": [{"to": "db", "bandwidth": "11Mbps"}]},
+    ]);
+    let mut web = web(parts);
+    let of = |web: &tombolo_model::App, component: &str, node: &str| {
+        let broken = crate::testing::app("broken", json!({"components": []}));
+        let world = world(text).with([broken, web.clone()]);
+        let (continuum, _) = Continuum::of(&world.sites, &world.nodes, &world.links);
+        let about = ("shop/web", component, node);
+        let found = pair(&continuum, &world.apps, &world.running, &Options::default(), about);
+        found.unwrap().failing.join("\n")
+    };
+    assert_eq!(of(&web, "large", "z"), "");
+    assert_eq!(of(&web, "large", "x"), "needs 2 cpu, has 1");
+    assert_eq!(of(&web, "shy", "x"), "needs a node without db/0, which is there");
+    assert_eq!(of(&web, "shy", "z"), "");
+    assert_eq!(of(&web, "near", "z"), "");
+    assert_eq!(of(&web, "near", "y"), "needs the site of db/0, is at another");
+    assert_eq!(of(&web, "loud", "z"), "");
+    assert_eq!(of(&web, "loud", "y"), "needs 11Mbps of link a--b, has 10Mbps left");
+    assert_eq!(of(&web, "talker", "y"), "");
+    assert_eq!(of(&web, "db", "y"), "needs the site of near/0, is at another");
+    web.spec.homogeneous = true;
+    let found = of(&web, "large", "w");
+    assert_eq!(found, "needs docker, by which db/0 runs, has another engine");
+}
+
+#[test]
+fn the_next_best_node_may_be_ruled_out_by_a_neighbour() {
+    let text = "
+        site s docker
+        node good s cpu=8 security=90
+        node fair s cpu=8 security=50
+    ";
+    let parts = json!([
+        {"name": "a", "replicas": 2, "affinity": {"spread": "node"}},
+    ]);
+    let plan = world(text).with([web(parts)]).plan(&Options::default());
+    for instance in &plan.apps[0].instances {
+        let decision = instance.placement.decision.clone().unwrap();
+        let next = decision.alternatives[0].reason.clone().unwrap();
+        assert!(next.starts_with("needs a node without a/"), "{next}");
+    }
+}
