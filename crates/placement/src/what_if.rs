@@ -36,6 +36,7 @@ pub enum Change {
     LinkDown(String),
     AddSite(Box<Site>),
     AddNode(Box<Node>),
+    AddLink(Box<Link>),
     /// In place of the weights of every App.
     Weights(Weights),
 }
@@ -122,6 +123,7 @@ impl World {
             }
             Change::AddSite(site) => self.sites.push((**site).clone()),
             Change::AddNode(node) => self.nodes.push((**node).clone()),
+            Change::AddLink(link) => self.links.push((**link).clone()),
             Change::Weights(weights) => {
                 options.weights = Some(weights.clone());
                 options.scope = Scope::All;

@@ -114,7 +114,7 @@ pub(crate) struct WhatIfArgs {
     /// A site or node that is drained: site/NAME or node/NAME. May be repeated.
     #[arg(long, value_name = "KIND/NAME")]
     pub(crate) drain: Vec<String>,
-    /// A file with Nodes (and Sites) that are added. May be repeated.
+    /// A file with Nodes (and Sites and Links) that are added. May be repeated.
     #[arg(long, value_name = "FILE")]
     pub(crate) add_node: Vec<String>,
     /// Weights that count in place of those of every app: performance, energy, security, cost,

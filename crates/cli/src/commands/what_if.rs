@@ -110,6 +110,7 @@ fn changes(args: &WhatIfArgs) -> Result<Vec<Change>, Failure> {
         let added = world::topology(&args.add_node)?;
         changes.extend(added.sites.into_iter().map(|site| Change::AddSite(Box::new(site))));
         changes.extend(added.nodes.into_iter().map(|node| Change::AddNode(Box::new(node))));
+        changes.extend(added.links.into_iter().map(|link| Change::AddLink(Box::new(link))));
     }
     if !args.weights.is_empty() {
         changes.push(Change::Weights(weights(&args.weights)?));

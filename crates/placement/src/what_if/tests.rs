@@ -74,3 +74,26 @@ fn shows_what_would_follow() {
     check(&[Change::LinkDown("a--b".into())], expect![""]);
     check(&[Change::FailNode("c1".into())], expect!["node c1: does not exist"]);
 }
+
+#[test]
+fn a_site_that_is_added_comes_with_its_links() {
+    let app = || {
+        let bound = json!([{"to": "far", "latency": "10ms"}]);
+        web(json!([
+            {"name": "far", "needs": {"sites": ["c"]}},
+            {"name": "near", "needs": {"sites": ["a"]}, "connects": bound},
+        ]))
+    };
+    let old = "site a docker\nnode a1 a cpu=4\nsite b docker\nlink a b 50ms";
+    let new = world("site c docker\nnode c1 c cpu=4\nsite a docker\nlink a c 5ms");
+    let site = Change::AddSite(Box::new(new.sites[0].clone()));
+    let node = Change::AddNode(Box::new(new.nodes[0].clone()));
+    let link = Change::AddLink(Box::new(new.links[0].clone()));
+    let feasible = |changes: &[Change]| {
+        let world = world(old).with([app()]);
+        let found = what_if(&world, changes, &Options::default(), &Limits::default()).unwrap();
+        found.plan.apps[0].outcome == Outcome::Placed
+    };
+    assert!(!feasible(&[site.clone(), node.clone()]));
+    assert!(feasible(&[site, node, link]));
+}
