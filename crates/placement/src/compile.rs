@@ -6,6 +6,7 @@ mod carried;
 mod classes;
 mod edges;
 mod layout;
+mod resources;
 mod scope;
 mod unsettled;
 
@@ -26,6 +27,7 @@ use crate::score::{Ground, Wish};
 use crate::trouble::Trouble;
 
 pub(crate) use layout::reserved;
+pub(crate) use resources::say as say_amount;
 pub(crate) use scope::{Scoped, amounts};
 
 /// What to plan, and how.
@@ -189,7 +191,7 @@ pub(crate) fn compile_without<'c, 'a>(
 impl<'c, 'a> Compiled<'c, 'a> {
     fn state(&mut self, options: &Options) {
         let mut classes = classes::Classes::new(self);
-        let resources = self.resources();
+        let resources = resources::asked(self);
         let several = self.scoped.planned.len() > 1;
         let mut by_instance: BTreeMap<(usize, usize), Vec<u32>> = BTreeMap::new();
         for app in self.scoped.planned.clone() {
@@ -208,7 +210,7 @@ impl<'c, 'a> Compiled<'c, 'a> {
                     let item = u32::try_from(self.origins.len()).unwrap_or(u32::MAX);
                     part.items.push(item);
                     by_instance.entry((app, component)).or_default().push(item);
-                    let demand = demand(&self.asks[ask].demand, &resources);
+                    let demand = resources::each(&self.asks[ask].demand, &resources);
                     self.problem.items.push(Item { id, class, demand, ..Item::default() });
                     self.origins.push(Origin::Wanted { app, component, replica, ask });
                 }
@@ -245,20 +247,6 @@ impl<'c, 'a> Compiled<'c, 'a> {
         self.notes.extend(notes);
     }
 
-    /// The dimensions: the four that everybody knows, and the devices that somebody asks for.
-    fn resources(&self) -> Vec<String> {
-        let planned = self.scoped.planned.iter().flat_map(|app| &self.apps[*app].spec.components);
-        let mut devices: Vec<&str> = planned
-            .filter_map(|c| c.needs.as_ref())
-            .flat_map(|n| &n.devices)
-            .map(String::as_str)
-            .collect();
-        devices.sort_unstable();
-        devices.dedup();
-        let named = NAMED.map(str::to_owned);
-        named.into_iter().chain(devices.into_iter().map(|name| format!("device/{name}"))).collect()
-    }
-
     /// The ask of an item; anchors have none.
     pub(crate) fn ask(&self, item: u32) -> Option<&Ask<'c>> {
         match self.origins[item as usize] {
@@ -286,18 +274,6 @@ impl<'c, 'a> Compiled<'c, 'a> {
             crate::running::Hold::Lost => None,
         }
     }
-}
-
-const NAMED: [&str; 4] = ["cpu_millis", "memory_bytes", "storage_bytes", "gpu"];
-
-/// Amounts in the order of the dimensions, of which [`NAMED`] are the first.
-pub(crate) fn demand(amounts: &Amounts<'_>, resources: &[String]) -> Box<[u64]> {
-    let mut each = Vec::with_capacity(resources.len());
-    let Amounts { cpu_millis, memory_bytes, storage_bytes, gpu, .. } = amounts;
-    each.extend([cpu_millis, memory_bytes, storage_bytes, gpu]);
-    let devices = resources[NAMED.len()..].iter();
-    each.extend(devices.map(|name| amounts.device(name.strip_prefix("device/").unwrap_or(name))));
-    each.into_boxed_slice()
 }
 
 /// Components by name, so that their order in the file does not matter.

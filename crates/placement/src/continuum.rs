@@ -3,6 +3,7 @@
 //! [`Continuum::of`] and shared by all plans over it.
 
 mod amounts;
+mod attached;
 
 use tombolo_model::characteristics::EngineVersion;
 use tombolo_model::condition::{self, READY};

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tombolo_model::Engine;
 
-use super::{Compiled, EdgeOrigin, Kind, carried, demand, index};
+use super::{Compiled, EdgeOrigin, Kind, carried, index, resources};
 use crate::affinity::Bounds;
 use crate::ask;
 use crate::bits::Bits;
@@ -149,7 +149,7 @@ fn place_nodes(compiled: &mut Compiled<'_, '_>, plan: &ZonePlan) {
         compiled.problem.nodes.push(Node {
             id: [site.name, "/", row.name].concat(),
             zone: plan.zone_of(row.zone, site.zone),
-            capacity: demand(&compiled.free[node as usize], &compiled.problem.resources),
+            capacity: resources::each(&compiled.free[node as usize], &compiled.problem.resources),
         });
     }
 }

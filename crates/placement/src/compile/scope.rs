@@ -82,12 +82,14 @@ pub(super) fn free<'a>(
 }
 
 pub(crate) fn amounts<'r>(running: &'r Running, app: Option<&'r App>) -> Amounts<'r> {
-    if let Some(resources) = &running.resources {
-        return Amounts::of_resources(resources);
-    }
     let components = app.map_or(&[][..], |app| &app.spec.components);
     let component = components.iter().find(|component| component.name == running.component);
-    component.and_then(|c| c.needs.as_ref()).map(Amounts::of_needs).unwrap_or_default()
+    let needs = component.and_then(|component| component.needs.as_ref());
+    let Some(resources) = &running.resources else {
+        return needs.map(Amounts::of_needs).unwrap_or_default();
+    };
+    let memory = needs.and_then(|needs| needs.gpu_memory).map_or(0, |memory| memory.get());
+    Amounts::of_resources(resources).with_gpu_memory(memory)
 }
 
 /// The bound on the way to each site with users.

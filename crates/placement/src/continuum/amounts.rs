@@ -6,6 +6,8 @@ use tombolo_model::Node;
 use tombolo_model::characteristics::{Characteristics, DeviceStatus};
 use tombolo_model::needs::{Needs, Resources};
 
+use super::attached::Attached;
+
 /// Processor time, memory, storage, graphics processors and devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Amounts<'a> {
@@ -15,6 +17,8 @@ pub struct Amounts<'a> {
     pub gpu: u64,
     /// By the names under which they can be asked for.
     pub devices: BTreeMap<&'a str, u64>,
+    /// What counts do not say; few have any of it.
+    pub(super) attached: Option<Box<Attached<'a>>>,
 }
 
 impl<'a> Amounts<'a> {
@@ -29,6 +33,7 @@ impl<'a> Amounts<'a> {
         // A figure that only one of the two knows is better than none.
         let mut amounts = match allocatable {
             Some(known) => Amounts {
+                attached: None,
                 cpu_millis: known.cpu.map_or(whole.cpu_millis, |cpu| cpu.millis()),
                 memory_bytes: known.memory.map_or(whole.memory_bytes, |memory| memory.get()),
                 storage_bytes: known.storage.map_or(whole.storage_bytes, |storage| storage.get()),
@@ -47,28 +52,32 @@ impl<'a> Amounts<'a> {
     }
 
     pub fn of_resources(resources: &'a Resources) -> Amounts<'a> {
+        let gpu = resources.gpu.map_or(0, u64::from);
         Amounts {
             cpu_millis: resources.cpu.map_or(0, |cpu| cpu.millis()),
             memory_bytes: resources.memory.map_or(0, |memory| memory.get()),
             storage_bytes: resources.storage.map_or(0, |storage| storage.get()),
-            gpu: resources.gpu.map_or(0, u64::from),
+            gpu,
             devices: resources
                 .devices
                 .iter()
                 .map(|(name, count)| (name.as_str(), u64::from(*count)))
                 .collect(),
+            attached: Attached::asked(gpu, 0),
         }
     }
 
     pub fn of_needs(needs: &'a Needs) -> Amounts<'a> {
         let gpu = needs.gpu.map_or(0, u64::from);
+        // Memory of a graphics processor is of no use without one.
+        let gpu = if needs.gpu_memory.is_some() { gpu.max(1) } else { gpu };
         Amounts {
             cpu_millis: needs.cpu.map_or(0, |cpu| cpu.millis()),
             memory_bytes: needs.memory.map_or(0, |memory| memory.get()),
             storage_bytes: needs.storage.map_or(0, |storage| storage.get()),
-            // Memory of a graphics processor is of no use without one.
-            gpu: if needs.gpu_memory.is_some() { gpu.max(1) } else { gpu },
+            gpu,
             devices: needs.devices.iter().map(|name| (name.as_str(), 1)).collect(),
+            attached: Attached::asked(gpu, needs.gpu_memory.map_or(0, |memory| memory.get())),
         }
     }
 
@@ -81,7 +90,35 @@ impl<'a> Amounts<'a> {
     }
 
     pub fn device(&self, name: &str) -> u64 {
-        self.devices.get(name).copied().unwrap_or(0)
+        self.any_device(&[name])
+    }
+
+    /// Devices that go by any of the names; one that goes by several counts once.
+    pub(crate) fn any_device(&self, names: &[&str]) -> u64 {
+        let attached = self.attached.as_deref();
+        let on_shelf = |name: &&&str| attached.is_some_and(|attached| attached.knows(name));
+        let counted = names.iter().filter(|name| !on_shelf(name));
+        let counted = counted.filter_map(|name| self.devices.get(name)).copied();
+        let found: Vec<&str> = names.iter().filter(on_shelf).copied().collect();
+        counted.fold(attached.map_or(0, |attached| attached.left(&found)), u64::saturating_add)
+    }
+
+    /// Names of one device, if anyone could ask for it by several.
+    pub(crate) fn aliases(&self) -> impl Iterator<Item = &[&'a str]> {
+        self.attached.iter().flat_map(|attached| &attached.shelf).map(Vec::as_slice)
+    }
+
+    /// Graphics processors with at least so much memory.
+    pub(crate) fn gpus_with(&self, memory: u64) -> u64 {
+        let attached = self.attached.as_deref();
+        attached.map_or(0, |attached| attached.gpus.iter().filter(|has| **has >= memory).count())
+            as u64
+    }
+
+    /// The same, where each graphics processor has to have so much memory.
+    pub(crate) fn with_gpu_memory(mut self, memory: u64) -> Amounts<'a> {
+        self.attached = Attached::asked(self.gpu, memory);
+        self
     }
 
     pub fn add(&mut self, other: &Amounts<'a>) {
@@ -107,6 +144,7 @@ impl<'a> Amounts<'a> {
                 .iter()
                 .map(|(name, count)| (*name, count.saturating_sub(used.device(name))))
                 .collect(),
+            attached: self.attached.as_ref().map(|attached| Box::new(attached.without(used))),
         }
     }
 
@@ -115,9 +153,10 @@ impl<'a> Amounts<'a> {
         if self.gpu == 0 {
             self.gpu = found.gpus.len() as u64;
         }
-        if found.devices.is_empty() {
-            return;
-        }
+        let mut gpus: Vec<u64> =
+            found.gpus.iter().map(|gpu| gpu.memory.map_or(0, |memory| memory.get())).collect();
+        gpus.sort_unstable();
+        let mut shelf: Vec<Vec<&'a str>> = Vec::new();
         let mut seen: BTreeMap<&'a str, u64> = BTreeMap::new();
         for device in &found.devices {
             match device.status {
@@ -132,12 +171,15 @@ impl<'a> Amounts<'a> {
             let mut names: Vec<&str> = names.into_iter().flatten().collect();
             names.sort_unstable();
             names.dedup();
-            for name in names {
+            names.retain(|name| !self.devices.contains_key(name));
+            for name in &names {
                 *seen.entry(name).or_insert(0) += 1;
             }
+            shelf.push(names);
         }
-        for (name, count) in seen {
-            self.devices.entry(name).or_insert(count);
+        self.devices.extend(seen);
+        if !gpus.is_empty() || !shelf.is_empty() {
+            self.attached = Some(Box::new(Attached { gpus, shelf, held: Vec::new() }));
         }
     }
 }

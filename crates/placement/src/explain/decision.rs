@@ -292,7 +292,8 @@ pub(super) fn amount(resource: &str, amount: u64) -> String {
         "cpu_millis" => format!("{} cpu", words::cpu(amount)),
         "memory_bytes" => format!("{} memory", words::bytes(amount)),
         "storage_bytes" => format!("{} storage", words::bytes(amount)),
-        other => format!("{amount} {}", other.strip_prefix("device/").unwrap_or(other)),
+        "gpu" => format!("{amount} gpu"),
+        other => crate::compile::say_amount(other, amount),
     }
 }
 

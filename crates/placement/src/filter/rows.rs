@@ -410,10 +410,7 @@ pub(super) fn label<'a>(ask: &Ask<'a>, number: usize) -> (&'a str, &'a str) {
 }
 
 fn large_gpus(look: &Look<'_, '_>) -> u64 {
-    let least = look.ask.needs.gpu_memory;
-    let found = look.row().object.status.as_ref().and_then(|s| s.characteristics.as_ref());
-    let gpus = found.map_or(&[][..], |found| &found.gpus);
-    gpus.iter().filter(|gpu| gpu.memory >= least).count() as u64
+    look.left.gpus_with(look.ask.needs.gpu_memory.map_or(0, |memory| memory.get()))
 }
 
 /// Names of places are compared as people read them.

@@ -1,5 +1,6 @@
 //! Whole plans over small worlds: who starts, stays, moves and has no place.
 
+mod devices;
 mod unsettled;
 
 use std::collections::BTreeSet;
