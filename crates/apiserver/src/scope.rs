@@ -96,7 +96,7 @@ impl Asked<'_> {
     }
 
     fn facts(&self, api: &Api) -> Facts {
-        let Role::Agent { site, .. } = &self.subject.role else { return Facts::default() };
+        let Role::Agent { site, node } = &self.subject.role else { return Facts::default() };
         let target = self.target;
         let name = self.name(api).unwrap_or_default();
         let namespace = target.namespace.as_deref();
@@ -108,7 +108,7 @@ impl Asked<'_> {
         match (target.group.as_str(), target.resource.as_str()) {
             (GROUP, "assignments") => {
                 let site = match target.name.is_some() {
-                    true => stored().map(|live| site_of(&live).to_owned()),
+                    true => stored().map(|live| site_for(&live, node).to_owned()),
                     false => self.selected_site(api),
                 };
                 Facts { site: site.unwrap_or_default(), name, ..Facts::default() }
@@ -116,13 +116,14 @@ impl Asked<'_> {
             (GROUP, "nodes") => Facts { node: name.clone(), name, ..Facts::default() },
             ("", "secrets" | "configmaps") => {
                 let namespace = namespace.unwrap_or_default();
+                let own = (site.as_str(), node.as_str());
                 let named =
-                    !name.is_empty() && is_named(api, namespace, site, &target.resource, &name);
+                    !name.is_empty() && is_named(api, namespace, own, &target.resource, &name);
                 let site = if named { site.clone() } else { String::new() };
                 Facts { site, name, ..Facts::default() }
             }
             ("", "events") if target.name.is_some() => {
-                let facts = stored().map(|live| about(api, namespace, &live));
+                let facts = stored().map(|live| about(api, node, namespace, &live));
                 Facts { name, ..facts.unwrap_or_default() }
             }
             _ => Facts { name, ..Facts::default() },
@@ -130,8 +131,10 @@ impl Asked<'_> {
     }
 
     fn facts_of_new(&self, api: &Api, body: &Value) -> Facts {
-        let facts = match self.target.resource.as_str() {
-            "events" => about(api, self.target.namespace.as_deref(), body),
+        let facts = match (self.target.resource.as_str(), &self.subject.role) {
+            ("events", Role::Agent { node, .. }) => {
+                about(api, node, self.target.namespace.as_deref(), body)
+            }
             _ => Facts::default(),
         };
         Facts { name: text(body, "name").to_owned(), ..facts }
@@ -170,12 +173,23 @@ impl Asked<'_> {
     }
 }
 
-fn site_of(assignment: &Value) -> &str {
-    assignment["spec"]["site"].as_str().unwrap_or_default()
+/// Whether an Assignment is for the agent of `node` at `site`: that of another node, which it names,
+/// is none of a sibling's business. One that names none may be taken by any of them.
+pub(crate) fn is_for(assignment: &Value, site: &str, node: &str) -> bool {
+    site_for(assignment, node) == site
 }
 
-/// What an Event is about: an Assignment of its own namespace, or a Node.
-fn about(api: &Api, namespace: Option<&str>, event: &Value) -> Facts {
+/// The site of an Assignment; nothing if it names another node.
+fn site_for<'a>(assignment: &'a Value, node: &str) -> &'a str {
+    let spec = &assignment["spec"];
+    match spec["node"].as_str().is_none_or(|named| named == node) {
+        true => spec["site"].as_str().unwrap_or_default(),
+        false => "",
+    }
+}
+
+/// What an Event is about: an Assignment of its own namespace that may be of `node`, or a Node.
+fn about(api: &Api, node: &str, namespace: Option<&str>, event: &Value) -> Facts {
     let about = &event["involvedObject"];
     let of = |field: &str| about[field].as_str().unwrap_or_default();
     let ours = of("apiVersion").split('/').next() == Some(GROUP);
@@ -183,7 +197,8 @@ fn about(api: &Api, namespace: Option<&str>, event: &Value) -> Facts {
         ("Assignment", Some(namespace)) if ours && of("namespace") == namespace => {
             let key = format!("{GROUP}/assignments/{namespace}/{}", of("name"));
             let live = api.store.get(&key).map(|stored| encode::parse(&stored));
-            let site = live.as_ref().map(site_of).unwrap_or_default().to_owned();
+            let site =
+                live.as_ref().map(|live| site_for(live, node)).unwrap_or_default().to_owned();
             Facts { site, ..Facts::default() }
         }
         ("Node", Some(EVENT_NAMESPACE)) if ours => {
@@ -193,8 +208,14 @@ fn about(api: &Api, namespace: Option<&str>, event: &Value) -> Facts {
     }
 }
 
-/// Whether an Assignment of `site` in `namespace` names this Secret or ConfigMap.
-fn is_named(api: &Api, namespace: &str, site: &str, resource: &str, name: &str) -> bool {
+/// Whether an Assignment in `namespace` that is for this agent names this Secret or ConfigMap.
+fn is_named(
+    api: &Api,
+    namespace: &str,
+    (site, node): (&str, &str),
+    resource: &str,
+    name: &str,
+) -> bool {
     let prefix = format!("{GROUP}/assignments/{namespace}/");
     let Ok(page) = api.store.list(&prefix, At::Latest, None, usize::MAX) else { return false };
     // Most can be told without reading them: names are written as they are in JSON.
@@ -203,7 +224,7 @@ fn is_named(api: &Api, namespace: &str, site: &str, resource: &str, name: &str) 
     let likely = |bytes: &Bytes| has_name.find(bytes).is_some() && has_site.find(bytes).is_some();
     page.objects.iter().filter(|object| likely(&object.bytes)).any(|object| {
         let assignment = encode::parse(object);
-        site_of(&assignment) == site && names(&assignment["spec"]["run"], resource, name)
+        is_for(&assignment, site, node) && names(&assignment["spec"]["run"], resource, name)
     })
 }
 
@@ -228,8 +249,8 @@ pub(crate) fn guard(
     live: Option<&Value>,
     object: &Value,
 ) -> Result<(), Failure> {
-    let site = match &subject.role {
-        Role::Agent { site, .. } => Some(site.as_str()),
+    let agent = match &subject.role {
+        Role::Agent { site, node } => Some((site, node)),
         Role::Manager if kind.is(GROUP, "Assignment") => None,
         Role::Anonymous | Role::Guest | Role::User | Role::Manager | Role::Admin | Role::System => {
             return Ok(());
@@ -238,8 +259,8 @@ pub(crate) fn guard(
     let refuse = |why: &str| Err(Failure::forbidden(format!("{} {why}", subject.name)));
     let empty = Value::Null;
     let live = live.unwrap_or(&empty);
-    // It was the agent's when it was allowed; it may have gone to another site since.
-    if kind.is(GROUP, "Assignment") && site.is_some_and(|site| site_of(live) != site) {
+    // It was the agent's when it was allowed; it may have gone to another one since.
+    if kind.is(GROUP, "Assignment") && agent.is_some_and(|(site, node)| !is_for(live, site, node)) {
         return Err(Failure::not_found(kind, text(object, "name")));
     }
     if part != Part::Main {

@@ -8,6 +8,7 @@ use tombolo_store::Object;
 use crate::encode;
 use crate::kinds::Kind;
 use crate::request::{Query, Target};
+use crate::scope;
 use crate::status::Failure;
 use tombolo_document::selector::{FieldSelector, LabelSelector};
 
@@ -19,8 +20,8 @@ pub(crate) struct Selection {
     exact: Option<String>,
     labels: Option<LabelSelector>,
     fields: Option<FieldSelector>,
-    /// The site beyond which the one who asks sees nothing, whatever the selectors say.
-    site: Option<String>,
+    /// The agent who asks, by site and node: it sees what is for it, whatever the selectors say.
+    agent: Option<(String, String)>,
 }
 
 impl Selection {
@@ -43,16 +44,16 @@ impl Selection {
         let exact =
             name.filter(|_| one_place).map(|name| kind.key(target.namespace.as_deref(), name));
         let prefix = exact.clone().unwrap_or(prefix);
-        Ok(Selection { prefix, exact, labels, fields, site: None })
+        Ok(Selection { prefix, exact, labels, fields, agent: None })
     }
 
     /// Narrows the selection to what `subject` may see of the kind.
     #[must_use]
     pub(crate) fn within(mut self, kind: &Kind, subject: &Subject) -> Selection {
-        if let Role::Agent { site, .. } = &subject.role
+        if let Role::Agent { site, node } = &subject.role
             && kind.is(GROUP, "Assignment")
         {
-            self.site = Some(site.clone());
+            self.agent = Some((site.clone(), node.clone()));
         }
         self
     }
@@ -61,11 +62,11 @@ impl Selection {
         if self.exact.as_deref().is_some_and(|key| key != &*object.key) {
             return false;
         }
-        if self.labels.is_none() && self.fields.is_none() && self.site.is_none() {
+        if self.labels.is_none() && self.fields.is_none() && self.agent.is_none() {
             return true;
         }
         let value = encode::parse(object);
-        self.site.as_deref().is_none_or(|site| value["spec"]["site"] == site)
+        self.agent.as_ref().is_none_or(|(site, node)| scope::is_for(&value, site, node))
             && self.labels.as_ref().is_none_or(|labels| labels.matches(&value))
             && self.fields.as_ref().is_none_or(|fields| fields.matches(&value))
     }
@@ -75,7 +76,7 @@ impl Selection {
         self.exact.is_none()
             && self.labels.is_none()
             && self.fields.is_none()
-            && self.site.is_none()
+            && self.agent.is_none()
     }
 }
 

@@ -1,6 +1,6 @@
 //! What an agent with valid credentials reaches, and what it does not; asked of the whole API in
 //! process. Sites `north` (nodes n1 and n2) and `south` (s1) each have an Assignment in namespace
-//! `shop`; the subject is the agent of n1.
+//! `shop` that names no node, and n2 has one of its own; the subject is the agent of n1.
 
 use axum::body::Body;
 use expect_test::{Expect, expect};
@@ -71,7 +71,10 @@ impl Server {
         server.make("/api/v1/namespaces", namespace).await;
         server.make(SHOP, assignment("mine", "north", "mine")).await;
         server.make(SHOP, assignment("theirs", "south", "theirs")).await;
-        for secret in ["mine", "theirs", "nobodys"] {
+        let mut beside = assignment("beside", "north", "beside");
+        beside["spec"]["node"] = json!("n2");
+        server.make(SHOP, beside).await;
+        for secret in ["mine", "theirs", "beside", "nobodys"] {
             server
                 .make(
                     "/api/v1/namespaces/shop/secrets",
@@ -172,6 +175,7 @@ fn paths() -> Vec<String> {
     vec![
         format!("{SHOP}/mine"),
         format!("{SHOP}/theirs"),
+        format!("{SHOP}/beside"),
         format!("{SHOP}/nobodys"),
         SHOP.to_owned(),
         format!("{SHOP}?fieldSelector=spec.site%3Dnorth"),
@@ -199,6 +203,7 @@ fn paths() -> Vec<String> {
         format!("{OURS}/jointokens"),
         "/api/v1/namespaces/shop/secrets/mine".to_owned(),
         "/api/v1/namespaces/shop/secrets/theirs".to_owned(),
+        "/api/v1/namespaces/shop/secrets/beside".to_owned(),
         "/api/v1/namespaces/shop/secrets/nobodys".to_owned(),
         "/api/v1/namespaces/shop/secrets".to_owned(),
         "/api/v1/secrets?fieldSelector=metadata.name%3Dmine".to_owned(),
@@ -226,6 +231,7 @@ async fn reads_are_of_the_own_site_and_node_alone() {
         expect![[r#"
         /namespaces/shop/assignments/mine  ->  200 mine
         /namespaces/shop/assignments/theirs  ->  404
+        /namespaces/shop/assignments/beside  ->  404
         /namespaces/shop/assignments/nobodys  ->  404
         /namespaces/shop/assignments  ->  403
         /namespaces/shop/assignments?fieldSelector=spec.site%3Dnorth  ->  200 mine
@@ -253,6 +259,7 @@ async fn reads_are_of_the_own_site_and_node_alone() {
         /jointokens  ->  403
         /api/v1/namespaces/shop/secrets/mine  ->  200 mine
         /api/v1/namespaces/shop/secrets/theirs  ->  404
+        /api/v1/namespaces/shop/secrets/beside  ->  404
         /api/v1/namespaces/shop/secrets/nobodys  ->  404
         /api/v1/namespaces/shop/secrets  ->  403
         /api/v1/secrets?fieldSelector=metadata.name%3Dmine  ->  403
@@ -278,6 +285,10 @@ async fn of_an_assignment_it_writes_the_status_and_lets_go_of_it_at_its_end() {
     let of = |path: &str| format!("{path}/status");
     assert_eq!(server.agent(patch.clone(), &of(&mine), MERGE, status.clone()).await.0, 200);
     assert_eq!(server.agent(patch.clone(), &of(&theirs), MERGE, status.clone()).await.0, 404);
+    let beside = format!("{SHOP}/beside");
+    assert_eq!(server.agent(patch.clone(), &of(&beside), MERGE, status.clone()).await.0, 404);
+    let held = json!({"metadata": {"finalizers": ["tombolo.dev/undeploy"]}});
+    assert_eq!(server.agent(patch.clone(), &beside, MERGE, held).await.0, 404);
 
     // Through the status nothing else can be changed.
     let sly = json!({"status": {"agent": "n1"}, "spec": {"site": "south"},
@@ -390,6 +401,7 @@ async fn events_are_about_its_own() {
     assert_eq!(code, 201, "{made}");
     assert_eq!(post("default", event("Node", "", "n1")).await.0, 201);
     assert_eq!(post("shop", event("Assignment", "shop", "theirs")).await.0, 403);
+    assert_eq!(post("shop", event("Assignment", "shop", "beside")).await.0, 403);
     assert_eq!(post("default", event("Assignment", "shop", "mine")).await.0, 403);
     assert_eq!(post("default", event("Node", "", "n2")).await.0, 403);
     assert_eq!(post("shop", event("Node", "", "n1")).await.0, 403);
@@ -439,6 +451,29 @@ async fn a_watch_ends_when_its_agent_is_revoked() {
     let last: Value = serde_json::from_slice(&last).expect("JSON");
     assert_eq!((&last["type"], &last["object"]["code"]), (&json!("ERROR"), &json!(401)));
     assert!(lines.next().await.is_none());
+}
+
+#[tokio::test]
+async fn an_assignment_that_is_given_to_another_node_leaves_the_watch() {
+    let server = Server::start().await;
+    let subject = Subject::agent("north", "n1").expect("valid");
+    let path = format!("{SHOP}?fieldSelector=spec.site%3Dnorth&watch=1");
+    let request = Request::builder().uri(path).extension(subject).body(Body::empty());
+    let answer = server.api.router().oneshot(request.expect("a request")).await.expect("an answer");
+    let mut lines = answer.into_body().into_data_stream();
+    lines.next().await.expect("what is there").expect("readable");
+    let mut told = Vec::new();
+    for node in ["n2", "n1"] {
+        let change = json!({"spec": {"node": node}});
+        assert_eq!(server.admin(Method::PATCH, &format!("{SHOP}/mine"), change).await.0, 200);
+        let next = lines.next().await.expect("a line").expect("readable");
+        let next: Value = serde_json::from_slice(&next).expect("one line of JSON");
+        told.push(format!("{} {}", next["type"], name_of(&next)));
+    }
+    assert_eq!(told, [r#""DELETED" mine"#, r#""ADDED" mine"#]);
+    let status = json!({"status": {"agent": "n1"}});
+    let mine = format!("{SHOP}/mine/status");
+    assert_eq!(server.agent(Method::PATCH, &mine, MERGE, status).await.0, 200);
 }
 
 #[tokio::test]

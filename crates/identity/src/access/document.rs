@@ -15,13 +15,14 @@ This page is written from the table in `crates/identity/src/access/table.rs`; do
 What the table does not allow is denied. *read* is get, list and watch; *write* is create, update,
 patch, delete and deletecollection.
 
-An agent's rights are narrower than words like *patch* can say. It lists and watches its assignments
-with the field selector `spec.site=SITE` (or the label of the site), and everything else that it may
-list with `metadata.name=NAME`; it sees nothing that is not its own, whatever the selector. Beside
-the status it changes one thing of an assignment: it takes hold of one with the finalizer
-`tombolo.dev/undeploy`, and lets go of one that is being deleted. An event that it writes is about one
-of its assignments or its node. Whether something of another site exists it is not told: both are
-*not found*.
+An agent's rights are narrower than words like *patch* can say. Its assignments are those of its site
+that name its node, and those that name none, which any agent of the site may take. It lists and
+watches them with the field selector `spec.site=SITE` (or the label of the site), and everything else
+that it may list with `metadata.name=NAME`; it sees nothing that is not its own, whatever the selector.
+Beside the status it changes one thing of an assignment: it takes hold of one with the finalizer
+`tombolo.dev/undeploy`, and lets go of one that is being deleted. Of secrets and config maps it reads
+those that its assignments name. An event that it writes is about one of its assignments or its node.
+Whether something of another site or node exists it is not told: both are *not found*.
 
 A manager changes no more of an assignment than an agent does: with a manager's token a deployment
 manager of another project works for the sites ([facades.md](facades.md)).
