@@ -8,6 +8,7 @@ pub mod binary;
 mod command;
 pub mod docker;
 pub mod parsers;
+mod port;
 mod registry;
 pub mod rig;
 mod server;

@@ -1,19 +1,19 @@
 //! A registry of images on this machine, as Debian packages it, on a port of its own. Start at
 //! [`Registry::start`].
 
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 
+use crate::port::Port;
 use crate::{eventually, tools};
 
 #[derive(Debug)]
 pub struct Registry {
     folder: TempDir,
-    port: u16,
+    port: Port,
     process: Option<Child>,
 }
 
@@ -24,10 +24,7 @@ impl Registry {
         let program = tools::program(test, "docker-registry")?;
         let folder = tempfile::Builder::new().prefix("tombolo-registry-").tempdir();
         let folder = folder.expect("a temporary folder can be made");
-        // Free a moment ago, which is all that can be known: it takes a number.
-        let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|free| free.local_addr());
-        let port = free.expect("a port is free").port();
-        let mut registry = Registry { folder, port, process: None };
+        let mut registry = Registry { folder, port: Port::reserve(), process: None };
         registry.run(&program).await;
         Some(registry)
     }
@@ -50,7 +47,7 @@ impl Registry {
 
     /// `host:port`.
     pub fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
+        self.port.address()
     }
 
     pub fn stop(&mut self) {

@@ -12,6 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::command::{self, Ran, Running};
+use crate::port::Port;
 use crate::terminal::Terminal;
 use crate::{binary, eventually};
 
@@ -22,7 +23,9 @@ pub struct Tombolo {
     folder: TempDir,
     /// `None` while it is down.
     process: Option<Child>,
-    /// Chosen by the first start and kept by the next, so that clients stay valid.
+    /// Of all its starts, so that clients stay valid.
+    port: Port,
+    /// As it said it itself.
     address: Option<String>,
     /// What `up` gets beside what every test needs.
     arguments: Vec<String>,
@@ -39,7 +42,8 @@ impl Tombolo {
         let arguments = arguments.iter().map(|one| (*one).to_owned()).collect();
         let folder = tempfile::Builder::new().prefix("tombolo-test-").tempdir();
         let folder = folder.expect("a temporary folder can be made");
-        let mut tombolo = Tombolo { folder, process: None, address: None, arguments };
+        let port = Port::reserve();
+        let mut tombolo = Tombolo { folder, process: None, port, address: None, arguments };
         tombolo.restart().await;
         tombolo
     }
@@ -69,13 +73,7 @@ impl Tombolo {
         let log = File::options().create(true).append(true).open(self.log_path());
         let log = log.expect("a log can be written");
         Command::new(binary::path())
-            .args([
-                "up",
-                "--no-agent",
-                "--listen",
-                self.address.as_deref().unwrap_or("127.0.0.1:0"),
-                "--data",
-            ])
+            .args(["up", "--no-agent", "--listen", &self.port.address(), "--data"])
             .arg(self.data())
             .args(&self.arguments)
             .env("HOME", self.folder.path())
