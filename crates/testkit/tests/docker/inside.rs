@@ -40,7 +40,10 @@ async fn the_log_of_a_container_is_read_and_followed_over_restarts() {
     let line = following.line_with("run ").await;
     print_time("a line of the next run", fact);
     assert_ne!(line, format!("run {before}"), "no line comes twice");
-    let again = rig.until("it was restarted", "web", |found| found["status"]["restarts"] == 1);
+    let again = rig.until("it was restarted", "web", |found| {
+        // While the next container is made there is none to name.
+        found["status"]["restarts"] == 1 && found["status"]["instance"].is_string()
+    });
     assert_eq!(line, format!("run {}", name(&container(&again.await))));
     let previous = tombolo.shell(&["logs", "shop/web", "--previous"]).await.ok();
     assert!(previous.contains(&before) && !previous.contains(&line), "{previous}");
@@ -82,7 +85,8 @@ async fn a_command_runs_in_a_container_and_ends_as_it_ends_there() {
         };
         numbers.find(is)
     };
-    let pid = inside().unwrap();
+    // The shell has spoken before it becomes what it runs.
+    let pid = eventually("the command runs", async || inside()).await;
     running.kill().await;
     eventually("the command ends with whoever ran it", async || (!runs(pid)).then_some(())).await;
 }
