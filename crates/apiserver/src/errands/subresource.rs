@@ -62,10 +62,10 @@ pub(crate) async fn answer(
     };
     let (what, form) = session;
     let upgrade = Upgrade::of(parts, form)?;
-    let said = sentence(client, &what);
+    let said = (headline(client, &what), sentence(client, &what));
     let line = carry::open(api, wanted(what)).await?;
-    if form == Form::Channels || api.errands.is_news(&format!("{namespace}/{name}: {said}")) {
-        record(api, permit, target, &said).await?;
+    if form == Form::Channels || api.errands.is_news(&format!("{namespace}/{name}: {}", said.1)) {
+        record(api, permit, target, said).await?;
     }
     Ok(upgrade.accept(move |socket| splice(socket, line, form)))
 }
@@ -180,7 +180,20 @@ fn wrong(key: &str, found: &str, expected: &str) -> Failure {
     Failure::bad_request(format!("{key}: found {found:?}, expected {expected}"))
 }
 
-/// What somebody does, for the record.
+/// What somebody does, for the Event: everybody may read it, and the arguments of a command may hold
+/// what is not for everybody.
+fn headline(client: &str, what: &What) -> String {
+    match what {
+        What::Exec(options) => {
+            let program = options.command.first().map(String::as_str).unwrap_or_default();
+            let short: String = program.chars().take(COMMAND_CHARS_MAX).collect();
+            format!("{client} runs a command in it: {short}")
+        }
+        What::Log(_) | What::PortForward(_) => sentence(client, what),
+    }
+}
+
+/// What somebody does, for the audit record.
 fn sentence(client: &str, what: &What) -> String {
     match what {
         What::Log(_) => format!("{client} reads the log"),
@@ -195,7 +208,12 @@ fn sentence(client: &str, what: &What) -> String {
 }
 
 /// An Event, for those who wonder about the instance, and with it a row in the audit record.
-async fn record(api: &Api, permit: &Permit, target: &Target, said: &str) -> Result<(), Failure> {
+async fn record(
+    api: &Api,
+    permit: &Permit,
+    target: &Target,
+    (headline, sentence): (String, String),
+) -> Result<(), Failure> {
     let (namespace, name) = (target.namespace.as_deref(), target.name.as_deref());
     let kind = &own_writes::served(api, "", "v1", "events").kind;
     let assignments = &own_writes::served(api, keys::GROUP, keys::VERSION, "assignments").kind;
@@ -209,7 +227,7 @@ async fn record(api: &Api, permit: &Permit, target: &Target, said: &str) -> Resu
         "metadata": {"generateName": format!("{}.", name.unwrap_or_default())},
         "involvedObject": {"apiVersion": keys::API_VERSION, "kind": "Assignment",
             "namespace": namespace, "name": name},
-        "type": "Normal", "reason": reason, "message": said, "count": 1,
+        "type": "Normal", "reason": reason, "message": headline, "count": 1,
         "source": {"component": "tombolo"}, "firstTimestamp": now, "lastTimestamp": now,
     });
     let birth = Birth { now: &now, uid: &uid, suffix: &uid[uid.len() - 5..] };
@@ -217,7 +235,7 @@ async fn record(api: &Api, permit: &Permit, target: &Target, said: &str) -> Resu
     let subject = permit.subject();
     let note = encode::to_bytes(&json!({
         "time": now, "user": subject.name, "role": subject.role.to_string(), "verb": verb,
-        "object": about, "subresource": verb, "from": 0, "what": said,
+        "object": about, "subresource": verb, "from": 0, "what": sentence,
     }));
     let key = kind.key(namespace, text(&event, "name"));
     let change = Change::Put(encode::draft(&event));
@@ -270,5 +288,13 @@ mod tests {
         assert!(options.input);
         assert_eq!(options.terminal, Some(Size { columns: 100, rows: 24 }));
         assert!(exec_options(&[]).is_err());
+    }
+
+    #[test]
+    fn the_arguments_of_a_command_are_for_the_audit_record_alone() {
+        let query = "command=psql&command=postgres%3A%2F%2Fanna%3Ahunter2%40db";
+        let what = What::Exec(exec_options(&parameters(query).unwrap()).unwrap());
+        assert_eq!(headline("anna", &what), "anna runs a command in it: psql");
+        assert!(sentence("anna", &what).contains("hunter2"));
     }
 }
