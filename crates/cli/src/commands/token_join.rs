@@ -41,6 +41,9 @@ pub(super) async fn create(
     wanted: &Wanted<'_>,
     out: Option<&Path>,
 ) -> Result<Exit, Failure> {
+    if wanted.ttl.is_zero() {
+        return Err(Failure::usage("--ttl: a join token must be good for some time, such as 10m"));
+    }
     if wanted.ttl > TOKEN_LIFE_MAX {
         return Err(Failure::usage("--ttl: a join token is good for an hour at most"));
     }
