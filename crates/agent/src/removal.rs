@@ -44,7 +44,15 @@ pub enum How {
 pub enum Files {
     /// The next start of the agent goes on with them.
     Kept,
+    /// Volumes of containers too.
     Removed,
+}
+
+/// What was there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ended {
+    pub instances: usize,
+    pub volumes: usize,
 }
 
 /// A process that holds a lock, by a handle that never means another one.
@@ -83,25 +91,31 @@ pub async fn end_holder(file: &Path, how: How) -> Result<Option<u32>, Error> {
 }
 
 /// Ends everything that the agent with this folder has started, in every engine. The agent must be
-/// gone. Says how many instances there were.
-pub async fn end_workloads(folder: &Path, files: Files) -> Result<usize, Error> {
+/// gone.
+pub async fn end_workloads(folder: &Path, files: Files) -> Result<Ended, Error> {
+    let mut ended = Ended::default();
     if !folder.join(AGENT_LOCK).exists() {
-        return Ok(0);
+        return Ok(ended);
     }
     let drivers = engines::open_those_there(folder)?;
-    let mut count = 0;
     for driver in drivers.values() {
         let instances = driver.list().await?;
-        count += instances.len();
+        ended.instances += instances.len();
         for instance in &instances {
             driver.stop(&instance.id, WORKLOAD_GRACE).await?;
         }
         wait_for_the_end(&**driver).await?;
-        for instance in instances.iter().filter(|_| files == Files::Removed) {
-            driver.remove(&instance.id).await?;
+        match files {
+            Files::Kept => (),
+            Files::Removed => {
+                for instance in &instances {
+                    driver.remove(&instance.id).await?;
+                }
+                ended.volumes += driver.clear().await?;
+            }
         }
     }
-    Ok(count)
+    Ok(ended)
 }
 
 /// Kills everything that the agent with this folder has started as processes of the host, as if the
@@ -208,7 +222,8 @@ mod tests {
     #[tokio::test]
     async fn a_folder_that_is_no_agents_is_left_alone() {
         let data = tempfile::tempdir().unwrap();
-        assert_eq!(end_workloads(data.path(), Files::Removed).await.unwrap(), 0);
+        let ended = end_workloads(data.path(), Files::Removed).await.unwrap();
+        assert_eq!(ended, Ended::default());
         assert_eq!(cut_workloads(data.path()).unwrap(), 0);
         assert_eq!(fs::read_dir(data.path()).unwrap().count(), 0, "not even a folder is made");
     }

@@ -20,6 +20,7 @@ mod network;
 mod start;
 mod stop;
 mod tag;
+mod volume;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -289,6 +290,15 @@ impl Inner {
         Ok(())
     }
 
+    /// Removes the volumes that are ours, and whatever network is left.
+    async fn clear(self: &Arc<Inner>) -> Result<usize> {
+        let docker = self.connection.docker().await?;
+        let one_at_a_time = self.making.lock().await;
+        network::sweep(&docker, self, &list::seen(self, None).await?).await;
+        drop(one_at_a_time);
+        volume::clear(&docker, self).await
+    }
+
     /// The container in which the instance runs, or the named part of it.
     pub(crate) async fn running(
         self: &Arc<Inner>,
@@ -379,6 +389,10 @@ impl Driver for DockerDriver {
 
     fn remove<'a>(&'a self, id: &'a InstanceId) -> BoxFuture<'a, Result<()>> {
         Box::pin(self.inner.remove(id))
+    }
+
+    fn clear(&self) -> BoxFuture<'_, Result<usize>> {
+        Box::pin(self.inner.clear())
     }
 
     fn logs<'a>(

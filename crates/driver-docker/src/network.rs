@@ -60,7 +60,7 @@ pub(crate) async fn make(
 pub(crate) async fn sweep(docker: &Docker, inner: &Inner, seen: &[Arc<Seen>]) {
     // Whoever starts something is about to use one.
     let Ok(_alone) = inner.networks.try_write() else { return };
-    let filters = Some(tag::networks_filter(&inner.options.agent));
+    let filters = Some(tag::agent_filter(&inner.options.agent));
     let Ok(listed) = docker.list_networks(Some(ListNetworksOptions { filters })).await else {
         return;
     };

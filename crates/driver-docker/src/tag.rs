@@ -151,8 +151,8 @@ pub(crate) fn filter(agent: &str, id: Option<&InstanceId>) -> HashMap<String, Ve
     HashMap::from([("label".to_owned(), vec![format!("{AGENT}={agent}"), instance])])
 }
 
-/// The filter that finds our networks.
-pub(crate) fn networks_filter(agent: &str) -> HashMap<String, Vec<String>> {
+/// The filter that finds our networks and volumes.
+pub(crate) fn agent_filter(agent: &str) -> HashMap<String, Vec<String>> {
     HashMap::from([("label".to_owned(), vec![format!("{AGENT}={agent}")])])
 }
 

@@ -173,6 +173,13 @@ async fn components_of_an_app_find_each_other_and_volumes_stay() {
     rig.driver().start(&again).await.unwrap();
     assert_eq!(exited(&rig, &again.id).await.log, ["kept"]);
     rig.driver().remove(&again.id).await.unwrap();
+
+    let neighbour = rig.open("neighbour_of_find_each_other");
+    assert_eq!(neighbour.clear().await.unwrap(), 0, "what others have is theirs");
+    assert_eq!(rig.driver().clear().await.unwrap(), 1);
+    assert_eq!(rig.driver().clear().await.unwrap(), 0);
+    let volumes = rig.docker(&["volume", "ls", "--format", "{{.Name}}"]);
+    assert!(!volumes.contains("find_each_other"), "{volumes}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

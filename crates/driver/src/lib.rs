@@ -61,8 +61,15 @@ pub trait Driver: Send + Sync + fmt::Debug {
     fn stop<'a>(&'a self, id: &'a InstanceId, grace: Duration) -> BoxFuture<'a, Result<()>>;
 
     /// Kills whatever is left of the instance and forgets it: files, logs, networks. Named volumes
-    /// are kept. Does nothing if there is none.
+    /// are kept until [`Driver::clear`]. Does nothing if there is none.
     fn remove<'a>(&'a self, id: &'a InstanceId) -> BoxFuture<'a, Result<()>>;
+
+    /// Takes away what outlives instances and is ours: named volumes, with what is in them. For an
+    /// uninstall, when all instances are removed. Says how many volumes there were; an engine that
+    /// keeps nothing has none.
+    fn clear(&self) -> BoxFuture<'_, Result<usize>> {
+        Box::pin(async { Ok(0) })
+    }
 
     /// What the instance wrote, oldest first.
     fn logs<'a>(

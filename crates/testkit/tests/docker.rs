@@ -322,3 +322,29 @@ async fn an_engine_that_hangs_is_told_and_holds_up_nobody_else() {
         })
         .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_uninstall_leaves_no_container_no_network_and_no_volume() {
+    let Some(docker) = Docker::start("uninstall").await else { return };
+    let keeps = json!({"volumes": [{"path": "/data", "name": "data"}]});
+    let mut run =
+        shell("echo rows >/data/rows; trap 'exit 0' TERM; while true; do sleep 0.1; done");
+    merge(&mut run, keeps);
+    docker.assign("store", run, json!({})).await;
+    docker.rig.until_up("store").await;
+    let left = || {
+        let all = [&["ps", "-aq"][..], &["volume", "ls", "-q"], &["network", "ls", "-q"]];
+        all.map(|words| docker.engine.docker(words).lines().count())
+    };
+    let [containers, volumes, networks] = left();
+    assert_eq!((containers, volumes), (1, 1));
+
+    let root = docker.rig.root();
+    let (units, data) = (root.display().to_string(), root.join("agent").display().to_string());
+    let words = ["agent", "uninstall", "--units", &units, "--data", &data, "--yes"];
+    let said = docker.rig.tombolo.shell(&words).await;
+    assert!(said.stderr.contains("1 workload and 1 volume"), "{said:?}");
+    said.ok();
+    assert_eq!(left(), [0, 0, networks - 1]);
+    assert!(!root.join("agent").exists());
+}

@@ -109,7 +109,7 @@ pub(super) async fn end_sites(folder: &Path, files: Files) -> Result<usize, Erro
         count += usize::from(ended.is_some());
     }
     for agent in &folders {
-        count += removal::end_workloads(agent, files).await?;
+        count += removal::end_workloads(agent, files).await?.instances;
     }
     Ok(count)
 }

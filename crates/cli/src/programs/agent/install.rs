@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use clap::Args;
 use tombolo_agent::JoinFile;
-use tombolo_agent::removal::{self, AGENT_LOCK, Files, How};
+use tombolo_agent::removal::{self, AGENT_LOCK, Ended, Files, How};
 
 use super::offer::OfferArgs;
 use super::{DockerArgs, failure, unit};
@@ -49,7 +49,8 @@ pub(super) struct InstallArgs {
 
 /// Take the agent off this machine: the service, what it runs, and its data folder.
 ///
-/// The node stays on the server until `tombolo node remove`. Does nothing where nothing is.
+/// Volumes of its containers go too, with what is in them; images stay, for others may use them. The
+/// node stays on the server until `tombolo node remove`. Does nothing where nothing is.
 #[derive(Args, Debug)]
 pub(super) struct UninstallArgs {
     /// The agent's data folder.
@@ -126,8 +127,10 @@ pub(super) fn uninstall(args: &UninstallArgs) -> Result<Exit, Failure> {
         return Err(Failure::failed(format!("{} is not an agent's folder", args.data.display()))
             .hint("name the right one with --data"));
     }
-    let question =
-        format!("Remove the agent, everything that it runs, and {}?", args.data.display());
+    let question = format!(
+        "Remove the agent, everything that it runs, the volumes of its containers, and {}?",
+        args.data.display()
+    );
     if !args.yes && !output::confirmed(&question) {
         return Err(Failure::failed("nothing was removed"));
     }
@@ -135,7 +138,8 @@ pub(super) fn uninstall(args: &UninstallArgs) -> Result<Exit, Failure> {
         systemctl(&["disable", "--now", unit::NAME])?;
     }
     let runtime = super::super::up::runtime()?;
-    let count = runtime.block_on(clear(&args.data)).map_err(|error| failure(&error))?;
+    let Ended { instances, volumes } =
+        runtime.block_on(clear(&args.data)).map_err(|error| failure(&error))?;
     if unit_there {
         fs::remove_file(&path).map_err(|error| Failure::file(&path, &error))?;
         if is_managed(&args.units) {
@@ -145,12 +149,18 @@ pub(super) fn uninstall(args: &UninstallArgs) -> Result<Exit, Failure> {
     if data_there {
         fs::remove_dir_all(&args.data).map_err(|error| Failure::file(&args.data, &error))?;
     }
-    note(&format!("removed the agent and {count} workloads; nothing of it is left here"));
+    let what =
+        format!("the agent, {} and {}", many(instances, "workload"), many(volumes, "volume"));
+    note(&format!("removed {what}; nothing of it is left here"));
     note("the server still has its node: tombolo node remove NAME");
     Ok(Exit::Ok)
 }
 
-async fn clear(data: &Path) -> Result<usize, tombolo_agent::Error> {
+fn many(count: usize, word: &str) -> String {
+    format!("{count} {word}{}", if count == 1 { "" } else { "s" })
+}
+
+async fn clear(data: &Path) -> Result<Ended, tombolo_agent::Error> {
     removal::end_holder(&data.join(AGENT_LOCK), How::Orderly).await?;
     removal::end_workloads(data, Files::Removed).await
 }
