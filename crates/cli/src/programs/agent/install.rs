@@ -108,7 +108,9 @@ pub(super) fn install(args: InstallArgs) -> Result<Exit, Failure> {
     match is_managed(&args.units) {
         true => {
             systemctl(&["daemon-reload"])?;
-            systemctl(&["enable", "--now", unit::NAME])?;
+            systemctl(&["enable", unit::NAME])?;
+            // One that runs already was told other options; what it runs goes on meanwhile.
+            systemctl(&["restart", unit::NAME])?;
             note("the agent runs, and starts with this machine; journalctl -u tombolo-agent");
         }
         false => note("systemd does not run here or reads other units, so nothing was started"),

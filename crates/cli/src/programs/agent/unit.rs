@@ -11,7 +11,9 @@ pub(super) const DATA: &str = "/var/lib/tombolo-agent";
 pub(super) fn text(program: &Path, data: &Path, options: &[String]) -> String {
     let exec = [program.as_os_str(), "agent".as_ref(), "--data".as_ref(), data.as_os_str()];
     let exec = exec.into_iter().chain(options.iter().map(AsRef::as_ref));
-    let exec: Vec<String> = exec.map(|word| quoted(&word.to_string_lossy())).collect();
+    // In a command `$` means something; elsewhere it is a letter like any other.
+    let exec: Vec<String> =
+        exec.map(|word| quoted(&word.to_string_lossy().replace('$', "$$"))).collect();
     let (mounts, state) = match data == Path::new(DATA) {
         true => (String::new(), "StateDirectory=tombolo-agent\nStateDirectoryMode=0700\n"),
         false => (format!("RequiresMountsFor={}\n", quoted(&data.to_string_lossy())), ""),
@@ -58,7 +60,7 @@ WantedBy=multi-user.target
     )
 }
 
-/// A word as systemd reads it back: `%` and `$` mean something there, and blanks part words.
+/// A word as systemd reads it back: `%` means something there, blanks part words, lines end settings.
 fn quoted(word: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.:@+,=".contains(&byte);
     if !word.is_empty() && word.bytes().all(plain) {
@@ -68,7 +70,7 @@ fn quoted(word: &str) -> String {
     for character in word.chars() {
         match character {
             '%' => text.push_str("%%"),
-            '$' => text.push_str("$$"),
+            '\n' => text.push_str("\\n"),
             '"' | '\\' => text.extend(['\\', character]),
             other => text.push(other),
         }
@@ -122,12 +124,12 @@ mod tests {
 
     #[test]
     fn another_folder_is_waited_for_and_odd_names_are_quoted() {
-        let options = ["--cpu=3".to_owned(), "--region=the north".to_owned()];
+        let options = ["--cpu=3".to_owned(), "--region=the\nnorth".to_owned()];
         let text = text(Path::new("/opt/to mbolo"), Path::new("/srv/50% $edge"), &options);
-        assert!(text.contains("RequiresMountsFor=\"/srv/50%% $$edge\"\n"), "{text}");
+        assert!(text.contains("RequiresMountsFor=\"/srv/50%% $edge\"\n"), "{text}");
         assert!(text.contains(
             "ExecStart=\"/opt/to mbolo\" agent --data \"/srv/50%% $$edge\" \
-                --cpu=3 \"--region=the north\"\n"
+                --cpu=3 \"--region=the\\nnorth\"\n"
         ));
         assert!(!text.contains("StateDirectory"));
     }
