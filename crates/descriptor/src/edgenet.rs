@@ -32,10 +32,15 @@ pub(crate) fn read(documents: &[Node], reader: &mut Reader<'_>) -> Vec<App> {
         document.get("kind").and_then(Node::as_str) == Some("SelectiveDeployment")
     };
     let mut apps = Vec::new();
-    for document in documents.iter().filter(is_selective) {
+    for (number, document) in documents.iter().filter(is_selective).enumerate() {
         reader.begin_app(apps.len());
+        let others = reader.others_count();
         let beside = documents.iter().filter(|other| !is_selective(other) && !other.is_null());
         apps.extend(selective(document, beside, reader));
+        if number > 0 {
+            // The first has brought the Secrets and ConfigMaps of all.
+            reader.keep_others(others);
+        }
     }
     apps
 }

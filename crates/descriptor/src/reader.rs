@@ -103,6 +103,15 @@ impl<'a> Reader<'a> {
         self.others.push(object);
     }
 
+    pub(crate) fn others_count(&self) -> usize {
+        self.others.len()
+    }
+
+    /// Forgets the objects past the first `count`: they are there already.
+    pub(crate) fn keep_others(&mut self, count: usize) {
+        self.others.truncate(count);
+    }
+
     pub(crate) fn note(
         &mut self,
         kind: NoteKind,

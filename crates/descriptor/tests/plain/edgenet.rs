@@ -58,3 +58,20 @@ fn a_workload_may_leave_out_what_its_list_says() {
     assert_eq!(component.places[0].by, PlaceKey::Continent);
     assert_eq!(component.places[0].quantity, None);
 }
+
+#[test]
+fn what_stands_beside_several_deployments_is_there_once() {
+    let deployment = |name: &str| {
+        format!(
+            "---\napiVersion: apps.edgenet.io/v1alpha2\nkind: SelectiveDeployment\nmetadata: {{name: {name}}}\n\
+             spec:\n  workloads:\n    deployment:\n    - metadata: {{name: w}}\n      \
+             spec: {{selector: {{}}, template: {{spec: {{containers: [{{name: c, image: \"i:1\"}}]}}}}}}\n"
+        )
+    };
+    let settings = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {k: v}\n";
+    let text = format!("{settings}{}{}", deployment("north"), deployment("south"));
+    let reading = clean(&text, &NoFiles);
+    let names: Vec<_> = reading.apps.iter().map(|app| app.metadata.name.clone()).collect();
+    assert_eq!(names, [Some("north".to_owned()), Some("south".to_owned())]);
+    assert_eq!(reading.others.len(), 1, "{:?}", reading.others);
+}
