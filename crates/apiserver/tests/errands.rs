@@ -314,10 +314,31 @@ async fn whoever_loses_the_right_loses_the_log() {
     let gone = server.send(Subject::first_admin(), Method::DELETE, &path).await;
     assert!(gone.status().is_success());
     tokio::time::pause();
-    tokio::time::advance(Duration::from_secs(31)).await;
+    tokio::time::advance(Duration::from_secs(6)).await;
     answering.says(Frame::new(Channel::Output, *b"one\n")).await;
     let came = body.next().await.expect("a word");
     assert!(came.is_err(), "{came:?}");
+    assert!(body.next().await.is_none());
+}
+
+#[tokio::test]
+async fn an_agent_that_is_revoked_loses_what_is_under_way() {
+    let server = Server::start().await;
+    let mut listening = server.listens("n1").await;
+    let reader = server.reads("?follow=true");
+    let errand = listening.errand().await;
+    let answering = server.answers("n1", &errand.id).await.expect("it was asked");
+    answering.says(ready()).await;
+    let mut body = reader.await.expect("it ends").into_body().into_data_stream();
+    let gone =
+        server.send(Subject::first_admin(), Method::DELETE, &format!("{OURS}/nodes/n1")).await;
+    assert!(gone.status().is_success());
+    tokio::time::pause();
+    let began = tokio::time::Instant::now();
+    // It says nothing at all, and that does not help it.
+    let came = body.next().await.expect("a word");
+    assert!(came.is_err(), "{came:?}");
+    assert!(began.elapsed() <= Duration::from_secs(10), "{:?}", began.elapsed());
     assert!(body.next().await.is_none());
 }
 

@@ -19,7 +19,7 @@ use super::{Answer, Place};
 use crate::kinds::Kind;
 use crate::server::Api;
 use crate::status::Failure;
-use crate::{encode, own_writes, time};
+use crate::{agents, encode, own_writes, time};
 
 /// An agent whose connection broke is back within this, if its node is well.
 const LISTENER_PATIENCE: Duration = Duration::from_secs(3);
@@ -32,8 +32,9 @@ pub(super) const SILENCE_MAX: Duration = Duration::from_secs(100);
 /// Kubernetes try those again by themselves, and their user would wait half a minute for a sentence
 /// that is there at once.
 const UNREACHED: u16 = 502;
-/// How often it is asked whether the client still may: a token may be revoked meanwhile.
-const ASK_EVERY: Duration = Duration::from_secs(30);
+/// How often it is asked whether both still may: a token or a node may be revoked meanwhile, and then
+/// nothing goes through 10 s later.
+const ASK_EVERY: Duration = Duration::from_secs(5);
 
 /// Whether the client still may have what it has.
 pub(crate) type Allowed = Box<dyn Fn() -> bool + Send>;
@@ -60,8 +61,11 @@ pub(super) struct Incoming {
     body: BodyDataStream,
     frames: Frames,
     node: String,
+    /// Whether the agent still stands for its node, with the key that it had at the beginning.
+    stands: Box<dyn Fn() -> bool + Send>,
     allowed: Allowed,
     asked: Instant,
+    heard: Instant,
 }
 
 /// Sends the errand and waits until the agent says that it can be done.
@@ -71,6 +75,7 @@ pub(crate) async fn open(api: &Api, wanted: Wanted<'_>) -> Result<Line, Failure>
     let (node, assignment) = find(api, kind, namespace, name)?;
     let full = |full: super::Full| Failure::too_many(format!("{full}; close some first"), 5);
     let place = api.errands.enter(&node, client).map_err(full)?;
+    let stands = standing(api, &node);
     let listener = api.errands.listener(&node, LISTENER_PATIENCE).await;
     let listener = listener.ok_or_else(|| not_connected(api, &node))?;
     let id = uuid::Uuid::new_v4().to_string();
@@ -86,8 +91,9 @@ pub(crate) async fn open(api: &Api, wanted: Wanted<'_>) -> Result<Line, Failure>
     let answered = timeout(ANSWER_TIME_MAX, &mut expected.answer).await;
     let Answer { from_agent, to_agent } = answered.map_err(|_| late())?.map_err(|_| late())?;
     let body = from_agent.into_data_stream();
-    let (frames, asked) = (Frames::default(), Instant::now());
-    let mut incoming = Incoming { body, frames, node: node.clone(), allowed, asked };
+    let (frames, now) = (Frames::default(), Instant::now());
+    let (asked, heard) = (now, now);
+    let mut incoming = Incoming { body, frames, node: node.clone(), stands, allowed, asked, heard };
     let first = timeout(ANSWER_TIME_MAX, incoming.next()).await.map_err(|_| late())?;
     let first = first.map_err(|lost| Failure::new(UNREACHED, "NodeUnreachable", lost))?;
     match (first.channel, serde_json::from_slice(&first.payload)) {
@@ -95,6 +101,16 @@ pub(crate) async fn open(api: &Api, wanted: Wanted<'_>) -> Result<Line, Failure>
         (Channel::Opening, Ok(Opening::Refused(refusal))) => Err(refused(&refusal)),
         (_, _) => Err(Failure::new(UNREACHED, "NodeUnreachable", strange(&node))),
     }
+}
+
+/// Whether whoever acts for the node now still does. One that joins anew is another.
+fn standing(api: &Api, node: &str) -> Box<dyn Fn() -> bool + Send> {
+    let key = |api: &Api, node: &str| {
+        let known = agents::known(&agents::find(api, node)?.1);
+        (!known.revoked).then_some(known.key)
+    };
+    let (first, api, node) = (key(api, node), api.clone(), node.to_owned());
+    Box::new(move || first.is_some() && key(&api, &node) == first)
 }
 
 /// The node whose agent has the Assignment, and the Assignment's uid.
@@ -179,18 +195,25 @@ impl Incoming {
                     return Ok(frame);
                 }
             }
-            // The agent says something every half minute, so that this is never long ago.
             if self.asked.elapsed() >= ASK_EVERY {
                 self.asked = Instant::now();
+                if !(self.stands)() {
+                    return Err(format!("the agent of node {:?} has lost its right", self.node));
+                }
                 if !(self.allowed)() {
                     return Err("you may not have this any more".to_owned());
                 }
             }
-            match timeout(SILENCE_MAX, self.body.next()).await {
-                Ok(Some(Ok(bytes))) => self.frames.feed(&bytes),
+            match timeout(ASK_EVERY, self.body.next()).await {
+                Ok(Some(Ok(bytes))) => {
+                    self.heard = Instant::now();
+                    self.frames.feed(&bytes);
+                }
                 Ok(Some(Err(_)) | None) => {
                     return Err(format!("the agent of node {:?} has gone", self.node));
                 }
+                // The agent says something every half minute.
+                Err(_) if self.heard.elapsed() < SILENCE_MAX => (),
                 Err(_) => {
                     return Err(format!("the agent of node {:?} has fallen silent", self.node));
                 }
