@@ -15,7 +15,7 @@ const GONE_MAX: usize = 1024;
 /// What comes from the server.
 #[derive(Debug)]
 pub enum News {
-    /// All Assignments of the site. `version` is the server's newest.
+    /// All Assignments of the site that this node may see. `version` is the server's newest.
     Listed {
         assignments: Vec<Assignment>,
         version: Option<u64>,
@@ -38,15 +38,15 @@ pub struct Good {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Held {
-    /// Of the whole site, by uid.
+    /// Those that are for this node, and those of the site that are for any, by uid.
     pub assignments: BTreeMap<String, Assignment>,
     pub entries: Entries,
     pub good: BTreeMap<String, Good>,
     /// The newest version that a server has ever told.
     pub newest: u64,
     pub authority: Authority,
-    /// Those that were deleted, the newest last. A uid is never used again.
-    pub(crate) gone: VecDeque<String>,
+    /// Those that were deleted or given to another node, the newest last, and the version at which.
+    pub(crate) gone: VecDeque<(String, Option<u64>)>,
 }
 
 impl Held {
@@ -58,10 +58,11 @@ impl Held {
                 self.put(*assignment);
             }
             News::Gone(assignment) => {
-                self.saw(version(&assignment));
+                let version = version(&assignment);
+                self.saw(version);
                 if let Some(uid) = assignment.metadata.uid {
                     self.assignments.remove(&uid);
-                    self.gone.push_back(uid);
+                    self.gone.push_back((uid, version));
                     let surplus = self.gone.len().saturating_sub(GONE_MAX);
                     self.gone.drain(..surplus);
                 }
@@ -87,6 +88,8 @@ impl Held {
         }
         self.saw(version);
         for assignment in assignments {
+            // A server that was set back may know again what it once deleted.
+            self.gone.retain(|(gone, _)| Some(gone) != assignment.metadata.uid.as_ref());
             self.replace(assignment);
         }
     }
@@ -95,7 +98,10 @@ impl Held {
     /// overtake the watch, or be overtaken by it.
     fn put(&mut self, assignment: Assignment) {
         let Some(uid) = &assignment.metadata.uid else { return };
-        if self.gone.contains(uid) {
+        let is_of_before = |(gone, at): &(String, Option<u64>)| {
+            gone == uid && (at.is_none() || version(&assignment) <= *at)
+        };
+        if self.gone.iter().any(is_of_before) {
             return;
         }
         let known = self.assignments.get(uid).and_then(version);

@@ -65,3 +65,27 @@ fn the_answer_to_a_write_does_not_bring_back_what_was_deleted_meanwhile() {
     held.note(News::Applied(Box::new(assignment("a", 11))));
     assert_eq!(uids(&held), ["b"]);
 }
+
+#[test]
+fn what_was_given_to_another_node_and_comes_back_is_ours_again() {
+    let mut held = Held::default();
+    listed(&mut held, &["a", "b"], 10);
+    // A watch of what is ours says of one that leaves it that it is gone.
+    held.note(News::Gone(Box::new(assignment("a", 12))));
+    held.note(News::Applied(Box::new(assignment("a", 13))));
+    assert_eq!(uids(&held), ["a", "b"]);
+    held.note(News::Gone(Box::new(assignment("b", 14))));
+    listed(&mut held, &["a", "b"], 15);
+    held.note(News::Applied(Box::new(assignment("b", 16))));
+    assert_eq!(held.assignments["b"].metadata.resource_version.as_deref(), Some("16"));
+}
+
+#[test]
+fn what_was_deleted_and_is_back_with_a_backup_can_be_changed() {
+    let mut held = Held::default();
+    listed(&mut held, &["a"], 10);
+    held.note(News::Gone(Box::new(assignment("a", 20))));
+    listed(&mut held, &["a"], 11);
+    held.note(News::Applied(Box::new(assignment("a", 12))));
+    assert_eq!(held.assignments["a"].metadata.resource_version.as_deref(), Some("12"));
+}
