@@ -30,6 +30,8 @@ pub struct Cache {
     folder: Arc<Folder>,
     machine: String,
     saved: Option<Kept>,
+    /// Tells the key of the seal from others: an agent that joins anew has another one.
+    sealed_with: Option<Vec<u8>>,
 }
 
 /// What is kept. What changes without anything to be done about it is left out: statuses, versions.
@@ -66,7 +68,8 @@ impl Cache {
     /// With what an earlier start left. A file that cannot be used is told and left aside: the
     /// server says it all again.
     pub fn open(folder: Arc<Folder>, machine: &str, place: &Place) -> (Cache, Held) {
-        let mut cache = Cache { folder, machine: machine.to_owned(), saved: None };
+        let mut cache =
+            Cache { folder, machine: machine.to_owned(), saved: None, sealed_with: None };
         let kept = match cache.read(place) {
             Ok(kept) => kept,
             Err(error) => {
@@ -76,7 +79,13 @@ impl Cache {
         };
         let held = kept.clone().map(Held::from).unwrap_or_default();
         cache.saved = kept;
+        cache.sealed_with = cache.key_print();
         (cache, held)
+    }
+
+    fn key_print(&self) -> Option<Vec<u8>> {
+        let key = self.folder.key().ok()?;
+        Some(ring::digest::digest(&ring::digest::SHA256, key.as_bytes()).as_ref().to_vec())
     }
 
     /// What would have to be written; nothing if the file says it already.
@@ -88,10 +97,12 @@ impl Cache {
                 && saved.good == kept.good
                 && saved.entries == kept.entries
         });
-        if same {
+        let key = self.key_print();
+        if same && key == self.sealed_with {
             return None;
         }
         self.saved = Some(kept.clone());
+        self.sealed_with = key;
         let (folder, machine) = (Arc::clone(&self.folder), self.machine.clone());
         Some(Draft { folder, machine, place: place.clone(), kept })
     }

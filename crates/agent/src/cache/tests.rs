@@ -55,6 +55,12 @@ fn what_was_told_comes_back_sealed_and_only_on_the_same_machine() {
     assert_eq!(back.assignments["a"].spec, held.assignments["a"].spec);
     assert!(cache.changed(&back, &place()).is_none(), "it is all there already");
 
+    let anew = tombolo_identity::request::new_key().unwrap();
+    folder.write("agent.key", &anew).unwrap();
+    cache.changed(&back, &place()).expect("it is sealed anew").write().unwrap();
+    let (_, joined_anew) = Cache::open(Arc::clone(&folder), "machine", &place());
+    assert_eq!(joined_anew.entries, held.entries, "a reboot without the server finds them");
+
     let (_, elsewhere) = Cache::open(folder, "another", &place());
     assert_eq!(elsewhere, Held::default(), "a copy runs nothing");
 }
