@@ -7,7 +7,7 @@
 
 mod seal;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read as _;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tombolo_model::Assignment;
 use crate::Error;
 use crate::credentials::Folder;
 use crate::desired::{self, Entries, Place};
-use crate::held::{Good, Held};
+use crate::held::{Good, Held, RESTORE_LEAP};
 
 const FILE: &str = "assignments.json";
 /// A thousand large Assignments fit; more would not be ours.
@@ -41,6 +41,7 @@ struct Kept {
     assignments: BTreeMap<String, Assignment>,
     good: BTreeMap<String, Good>,
     entries: Entries,
+    forgotten: BTreeSet<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -52,6 +53,8 @@ struct Document {
     newest: u64,
     assignments: BTreeMap<String, Assignment>,
     good: BTreeMap<String, Good>,
+    #[serde(default)]
+    forgotten: BTreeSet<String>,
     sealed: String,
 }
 
@@ -96,6 +99,9 @@ impl Cache {
             saved.assignments == kept.assignments
                 && saved.good == kept.good
                 && saved.entries == kept.entries
+                && saved.forgotten == kept.forgotten
+                // A restore counts once.
+                && kept.newest.abs_diff(saved.newest) < RESTORE_LEAP
         });
         let key = self.key_print();
         if same && key == self.sealed_with {
@@ -165,6 +171,7 @@ impl Draft {
             newest: self.kept.newest,
             assignments: self.kept.assignments,
             good: self.kept.good,
+            forgotten: self.kept.forgotten,
             sealed: key.seal(plain)?,
         };
         let text = serde_json::to_string(&document).expect("plain fields can be written");
@@ -180,6 +187,7 @@ impl Kept {
             assignments: ours.map(|(uid, found)| (uid.clone(), bare(found))).collect(),
             good: held.good.clone(),
             entries: held.entries.clone(),
+            forgotten: held.forgotten.clone(),
         }
     }
 
@@ -193,6 +201,7 @@ impl Kept {
             newest: document.newest,
             good: good.collect(),
             assignments: document.assignments,
+            forgotten: document.forgotten,
             entries: secrets.entries.into_iter().collect(),
         }
     }
@@ -200,8 +209,8 @@ impl Kept {
 
 impl From<Kept> for Held {
     fn from(kept: Kept) -> Held {
-        let Kept { newest, assignments, good, entries } = kept;
-        Held { newest, assignments, good, entries, ..Held::default() }
+        let Kept { newest, assignments, good, entries, forgotten } = kept;
+        Held { newest, assignments, good, entries, forgotten, ..Held::default() }
     }
 }
 

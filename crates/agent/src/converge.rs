@@ -283,7 +283,9 @@ impl Converge {
         }
         let assignments = &self.held.assignments;
         self.claims.retain(|uid| assignments.contains_key(uid));
-        for assignment in assignments.values() {
+        // There is nobody to whom one could be written that the server has forgotten.
+        let known = |found: &&Assignment| found.metadata.resource_version.is_some();
+        for assignment in assignments.values().filter(known) {
             let node = &self.place.node;
             match claim::decide(assignment, node, &mut self.claims, now.clock) {
                 Decision::Leave(None) => (),

@@ -11,6 +11,9 @@ use crate::desired::{self, Entries, Place, Source};
 
 /// As many as are deleted while one write to the server is under way, many times over.
 const GONE_MAX: usize = 1024;
+/// A server that restores a backup goes on at versions that are higher by this: ours does, and etcd
+/// where it is told to. Nobody writes so often between two lists.
+pub(crate) const RESTORE_LEAP: u64 = 1_000_000_000;
 
 /// What comes from the server.
 #[derive(Debug)]
@@ -45,6 +48,9 @@ pub struct Held {
     /// The newest version that a server has ever told.
     pub newest: u64,
     pub authority: Authority,
+    /// Those of them that a server has forgotten, which was set back to a backup. They are kept: nobody
+    /// has said that they are to end.
+    pub forgotten: BTreeSet<String>,
     /// Those that were deleted or given to another node, the newest last, and the version at which.
     pub(crate) gone: VecDeque<(String, Option<u64>)>,
 }
@@ -62,6 +68,7 @@ impl Held {
                 self.saw(version);
                 if let Some(uid) = assignment.metadata.uid {
                     self.assignments.remove(&uid);
+                    self.forgotten.remove(&uid);
                     self.gone.push_back((uid, version));
                     let surplus = self.gone.len().saturating_sub(GONE_MAX);
                     self.gone.drain(..surplus);
@@ -71,26 +78,40 @@ impl Held {
         }
     }
 
-    /// A server whose newest version is older than one that was seen before has been set back to a
-    /// backup: what it does not know may still be wanted.
+    /// A server whose newest version is older than one that was seen before, or far beyond it, has been
+    /// set back to a backup: what it does not know may still be wanted.
     fn listed(&mut self, assignments: Vec<Assignment>, version: Option<u64>) {
-        let set_back = version.is_some_and(|version| version < self.newest);
-        if set_back {
+        let older = version.is_some_and(|version| version < self.newest);
+        let leapt = version.is_some_and(|version| {
+            self.newest > 0 && version.saturating_sub(self.newest) >= RESTORE_LEAP
+        });
+        if older || leapt {
             tracing::warn!(
                 version,
                 newest = self.newest,
-                "the server has forgotten something; what it does not know goes on running"
+                "the server was set back; what it does not know goes on running"
             );
-            self.authority = Authority::Doubtful;
-        } else {
-            self.authority = Authority::Fresh;
-            self.assignments.clear();
+            let wanted = self.assignments.iter().filter(|(_, found)| !desired::is_deleting(found));
+            self.forgotten.extend(wanted.map(|(uid, _)| uid.clone()));
         }
+        let mut listed = BTreeSet::new();
+        // One that is older than what was seen may still learn of more.
+        self.authority = if older { Authority::Doubtful } else { Authority::Fresh };
         self.saw(version);
         for assignment in assignments {
+            let Some(uid) = assignment.metadata.uid.clone() else { continue };
             // A server that was set back may know again what it once deleted.
-            self.gone.retain(|(gone, _)| Some(gone) != assignment.metadata.uid.as_ref());
+            self.gone.retain(|(gone, _)| *gone != uid);
             self.replace(assignment);
+            listed.insert(uid);
+        }
+        let forgotten = &self.forgotten;
+        self.assignments.retain(|uid, _| listed.contains(uid) || forgotten.contains(uid));
+        for uid in &self.forgotten {
+            // There is nobody to whom anything about it could be written.
+            if let Some(assignment) = self.assignments.get_mut(uid) {
+                assignment.metadata.resource_version = None;
+            }
         }
     }
 
@@ -113,6 +134,7 @@ impl Held {
     fn replace(&mut self, mut assignment: Assignment) {
         assignment.metadata.managed_fields = None;
         if let Some(uid) = assignment.metadata.uid.clone() {
+            self.forgotten.remove(&uid);
             self.assignments.insert(uid, assignment);
         }
     }
@@ -121,19 +143,64 @@ impl Held {
         self.newest = self.newest.max(version.unwrap_or(0));
     }
 
-    /// Every Secret and ConfigMap that is named by what runs here.
+    /// Every Secret and ConfigMap that is named by what runs here and that the server can be asked for:
+    /// it hands out none for what it does not know.
     pub fn sources(&self, place: &Place) -> BTreeSet<Source> {
-        let ours = self.assignments.values().filter(|found| desired::is_ours(found, place));
-        ours.flat_map(desired::sources).collect()
+        let known = |found: &&Assignment| !self.is_forgotten(found);
+        self.ours(place).filter(known).flat_map(desired::sources).collect()
     }
 
-    /// Forgets what nobody names any more. A Secret is not kept longer than it is needed.
+    /// Forgets what nobody names any more: a Secret is not kept longer than it is needed. What was
+    /// forgotten by a server ends when that assigns the same instance anew.
     pub fn tidy(&mut self, place: &Place) {
-        let sources = self.sources(place);
+        let known = self.ours(place).filter(|found| !self.is_forgotten(found));
+        let known: BTreeSet<_> = known.map(instance_of).collect();
+        let (forgotten, assignments) = (&mut self.forgotten, &mut self.assignments);
+        forgotten.retain(|uid| {
+            let is_new =
+                assignments.get(uid).is_none_or(|found| known.contains(&instance_of(found)));
+            if is_new {
+                assignments.remove(uid);
+            }
+            !is_new
+        });
+        let sources: BTreeSet<Source> = self.ours(place).flat_map(desired::sources).collect();
         self.entries.retain(|source, _| sources.contains(source));
         let known = &self.assignments;
         self.good.retain(|uid, _| known.contains_key(uid));
     }
+
+    /// Nobody wants what was forgotten any more: somebody has said so.
+    pub fn end_forgotten(&mut self) {
+        for uid in std::mem::take(&mut self.forgotten) {
+            self.assignments.remove(&uid);
+        }
+    }
+
+    /// What runs here and no server knows, by namespace and name.
+    pub fn forgotten_here(&self, place: &Place) -> Vec<String> {
+        let here = self.ours(place).filter(|found| self.is_forgotten(found));
+        let name = |found: &Assignment| {
+            let metadata = &found.metadata;
+            let part = |part: &Option<String>| part.clone().unwrap_or_default();
+            format!("{}/{}", part(&metadata.namespace), part(&metadata.name))
+        };
+        here.map(name).collect()
+    }
+
+    fn is_forgotten(&self, assignment: &Assignment) -> bool {
+        assignment.metadata.uid.as_ref().is_some_and(|uid| self.forgotten.contains(uid))
+    }
+
+    fn ours<'a>(&'a self, place: &'a Place) -> impl Iterator<Item = &'a Assignment> {
+        self.assignments.values().filter(|found| desired::is_ours(found, place))
+    }
+}
+
+/// Which instance of which App it is, whatever its Assignment is called.
+fn instance_of(assignment: &Assignment) -> (Option<String>, String, String, u32) {
+    let (spec, namespace) = (&assignment.spec, assignment.metadata.namespace.clone());
+    (namespace, spec.app.clone(), spec.component.clone(), spec.replica)
 }
 
 fn version(assignment: &Assignment) -> Option<u64> {

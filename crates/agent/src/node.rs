@@ -17,7 +17,7 @@ use tombolo_host::{Ask, Doctor, Machine, Root, Sampler, uuid};
 use tombolo_model::characteristics::{Device, EngineVersion};
 use tombolo_model::condition::{DISK_PRESSURE, Finding, find, is_true, set};
 use tombolo_model::site::Location;
-use tombolo_model::{ConditionStatus, Engine, Node, NodeStatus};
+use tombolo_model::{ConditionStatus, Engine, Node, NodeStatus, keys};
 
 use crate::connection::Connection;
 use crate::converge::Drivers;
@@ -28,6 +28,8 @@ use crate::report::{Told, Tone};
 use crate::{clock, tell};
 
 const LOOK_EVERY: Duration = Duration::from_secs(10 * 60);
+/// While somebody may say any moment what is to become of what the server has forgotten.
+const LOOK_SOON: Duration = Duration::from_secs(15);
 /// After a look that could not be told.
 const TELL_AGAIN: Duration = Duration::from_secs(10);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -39,6 +41,9 @@ const UUID_FILE: &str = "uuid";
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// After something happened in an engine, before it is asked whether it is still the same.
 const PROBE_PAUSE: Duration = Duration::from_secs(2);
+
+/// The condition of a Node on which something runs that the server does not know.
+const UNKNOWN_WORKLOADS: &str = "UnknownWorkloads";
 
 /// Where the machine is reached as long as nobody knows better.
 pub(crate) const LOOPBACK: &str = "127.0.0.1";
@@ -57,22 +62,40 @@ pub(crate) struct Subject {
     pub(crate) offer: Offer,
 }
 
-/// Looks and tells for ever. `address` is where others reach what runs here.
+/// What the working half learns from here.
+#[derive(Debug)]
+pub(crate) struct Learnt {
+    /// Where others reach what runs here.
+    pub(crate) address: watch::Sender<String>,
+    /// Whether the node is to be emptied, with what the server has forgotten.
+    pub(crate) drained: watch::Sender<bool>,
+}
+
+/// What the working half has to say of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Inside {
+    pub(crate) disk: Disk,
+    /// What runs and the server does not know, by namespace and name.
+    pub(crate) forgotten: Vec<String>,
+}
+
+/// Looks and tells for ever.
 pub(crate) async fn keep(
     connection: Connection,
     subject: Subject,
-    address: watch::Sender<String>,
-    mut disk: watch::Receiver<Disk>,
+    learnt: Learnt,
+    mut inside: watch::Receiver<Inside>,
 ) {
     let mut devices: Vec<Device> = Vec::new();
     let mut events: SelectAll<_> = subject.drivers.values().map(|driver| driver.events()).collect();
     loop {
         // Before the look: what changes during it is looked at again.
         while events.next().now_or_never().flatten().is_some() {}
-        let seen = disk.borrow_and_update().clone();
+        let seen = inside.borrow_and_update().clone();
         let versions = versions(&subject.drivers).await;
-        let told = describe(&connection, &subject, &versions, &mut devices, &address, &seen).await;
+        let told = describe(&connection, &subject, &versions, &mut devices, &learnt, &seen).await;
         let pause = match told {
+            Ok(()) if !seen.forgotten.is_empty() => LOOK_SOON,
             Ok(()) => LOOK_EVERY,
             Err(problem) => {
                 tracing::info!(problem, "cannot describe the machine yet");
@@ -83,7 +106,7 @@ pub(crate) async fn keep(
             () = tokio::time::sleep(pause) => (),
             () = until_engines_change(&subject.drivers, &versions, &mut events) => (),
             // Without the other side the agent is ending, and the pause is as good.
-            Ok(()) = disk.changed() => (),
+            Ok(()) = inside.changed() => (),
         }
     }
 }
@@ -131,8 +154,8 @@ async fn describe(
     subject: &Subject,
     versions: &Versions,
     devices: &mut Vec<Device>,
-    address: &watch::Sender<String>,
-    disk: &Disk,
+    learnt: &Learnt,
+    inside: &Inside,
 ) -> Result<(), String> {
     let place = &subject.place;
     let mut sight: Option<Sight> = None;
@@ -142,11 +165,15 @@ async fn describe(
         let got = tokio::time::timeout(ANSWER_TIMEOUT, api.get(&place.node)).await;
         let got = got.map_err(|late| late.to_string())?;
         let mut node = got.map_err(|error| desired::chain(&error))?;
+        // A drain that was seen before there was anything to end says nothing about it.
+        let drained = !inside.forgotten.is_empty()
+            && node.spec.taints.iter().any(|taint| taint.key == keys::TAINT_DRAIN);
+        learnt.drained.send_if_modified(|known| std::mem::replace(known, drained) != drained);
         if sight.is_none() {
             let found = look(subject, node.spec.location.clone(), devices.clone()).await?;
             devices.clone_from(&found.machine.characteristics.devices);
             let first = found.machine.addresses.first().map_or(LOOPBACK, String::as_str);
-            address.send_if_modified(|known| {
+            learnt.address.send_if_modified(|known| {
                 known != first && {
                     *known = first.to_owned();
                     true
@@ -158,7 +185,11 @@ async fn describe(
         let mut status = node.status.take().unwrap_or_default();
         let before = status.clone();
         put(sight, versions, &mut status, &node);
-        let told = put_disk(disk, &mut status, &Time(clock::time_of_day()));
+        let now = Time(clock::time_of_day());
+        let told = [
+            put_disk(&inside.disk, &mut status, &now),
+            put_forgotten(&inside.forgotten, &place.node, &mut status, &now),
+        ];
         if status == before {
             return Ok(());
         }
@@ -167,8 +198,8 @@ async fn describe(
         let written = api.replace_status(&place.node, &params, &node);
         match tokio::time::timeout(ANSWER_TIMEOUT, written).await {
             Ok(Ok(node)) => {
-                if let Some(told) = told {
-                    tell::of_node(&client, &node, &told).await;
+                for told in told.iter().flatten() {
+                    tell::of_node(&client, &node, told).await;
                 }
                 return Ok(());
             }
@@ -197,6 +228,42 @@ fn put_disk(disk: &Disk, status: &mut NodeStatus, now: &Time) -> Option<Told> {
         (true, Disk::Well) | (false, Disk::CannotWrite(_)) => return None,
     };
     Some(Told { tone, reason: reason.to_owned(), message: message.to_owned() })
+}
+
+/// Says what runs here and the server does not know, if there ever was such. Returns what is news.
+fn put_forgotten(
+    forgotten: &[String],
+    node: &str,
+    status: &mut NodeStatus,
+    now: &Time,
+) -> Option<Told> {
+    let before = find(&status.conditions, UNKNOWN_WORKLOADS).map(|found| found.message.clone());
+    let known =
+        || (ConditionStatus::False, "AllKnown", "the server knows all that runs".to_owned());
+    let (so, reason, message) = match (forgotten, &before) {
+        ([], None) => return None,
+        ([], Some(_)) => known(),
+        (_, _) => (
+            ConditionStatus::True,
+            "Forgotten",
+            format!(
+                "the server was set back to a backup and does not know what goes on running here: \
+                 {}. Apply the Apps again, or end it with `tombolo node drain {node}`",
+                forgotten.join(", ")
+            ),
+        ),
+    };
+    let observed_generation = None;
+    let finding = Finding {
+        kind: UNKNOWN_WORKLOADS,
+        status: so,
+        reason,
+        message: &message,
+        observed_generation,
+    };
+    set(&mut status.conditions, finding, now);
+    let tone = if forgotten.is_empty() { Tone::Normal } else { Tone::Warning };
+    (before.as_ref() != Some(&message)).then(|| Told { tone, reason: reason.to_owned(), message })
 }
 
 fn put(sight: &Sight, versions: &Versions, status: &mut NodeStatus, node: &Node) {

@@ -18,7 +18,7 @@ use crate::converge::{Converge, Drivers, Now, Report};
 use crate::credentials::Folder;
 use crate::desired::{self, Place};
 use crate::held::News;
-use crate::node::Disk;
+use crate::node::{Disk, Inside, Learnt};
 use crate::offer::Offer;
 use crate::tell::{self, Failed, Write};
 use crate::{Error, errands, feed, load, node, peer_files};
@@ -58,7 +58,8 @@ struct Worker {
     resting: BTreeMap<String, Option<Monotonic>>,
     saving: JoinSet<Result<(), Error>>,
     address: watch::Receiver<String>,
-    disk: watch::Sender<Disk>,
+    inside: watch::Sender<Inside>,
+    drained: watch::Receiver<bool>,
     /// Not before this is the disk tried again.
     save_at: Option<Monotonic>,
     strays: usize,
@@ -76,6 +77,7 @@ pub(crate) async fn run(workplace: Workplace) {
     let converge = Converge::new(place.clone(), drivers.clone(), held).with_peer_files(peers);
     let (sources, wanted) = watch::channel(converge.held.sources(&place));
     let (address_sender, address) = watch::channel(node::address(&workplace.offer));
+    let (drained_sender, mut drained) = watch::channel(false);
 
     let connection = workplace.connection.clone();
     let mut helpers = JoinSet::new();
@@ -91,8 +93,9 @@ pub(crate) async fn run(workplace: Workplace) {
         drivers: drivers.clone(),
         offer: workplace.offer.clone(),
     };
-    let (disk, disk_seen) = watch::channel(Disk::default());
-    helpers.spawn(node::keep(connection, subject, address_sender, disk_seen));
+    let (inside, seen) = watch::channel(Inside::default());
+    let learnt = Learnt { address: address_sender, drained: drained_sender };
+    helpers.spawn(node::keep(connection, subject, learnt, seen));
 
     let mut events: SelectAll<_> = drivers.values().map(|driver| driver.events()).collect();
     let health = converge.health_changed();
@@ -108,7 +111,8 @@ pub(crate) async fn run(workplace: Workplace) {
         resting,
         saving,
         address,
-        disk,
+        inside,
+        drained: drained.clone(),
         save_at,
         strays,
     };
@@ -117,6 +121,7 @@ pub(crate) async fn run(workplace: Workplace) {
             Some(first) = news.recv() => worker.hear(first, &mut news),
             Some(()) = events.next() => (),
             () = health.notified() => (),
+            Ok(()) = drained.changed() => (),
             () = worker.converge.next_done() => (),
             Some(written) = worker.writes.join_next() => worker.written(written.ok()),
             Some(saved) = worker.saving.join_next() => worker.saved(saved.ok()),
@@ -127,13 +132,9 @@ pub(crate) async fn run(workplace: Workplace) {
             worker.converge.held.note(more);
         }
         worker.converge.held.tidy(&place);
+        worker.see_to_the_forgotten();
         let wanted = worker.converge.held.sources(&place);
-        sources.send_if_modified(|known| {
-            *known != wanted && {
-                *known = wanted;
-                true
-            }
-        });
+        sources.send_if_modified(|known| put(known, wanted));
         wake_at = worker.activate().await;
         earliest = clock.now() + LOOK_GAP_MIN;
     }
@@ -264,11 +265,22 @@ impl Worker {
     }
 
     fn tell_disk(&self, disk: Disk) {
-        self.disk.send_if_modified(|known| {
-            *known != disk && {
-                *known = disk;
-                true
-            }
-        });
+        self.inside.send_if_modified(|known| put(&mut known.disk, disk));
     }
+
+    /// Whoever empties the node means what the server has forgotten, too.
+    fn see_to_the_forgotten(&mut self) {
+        if *self.drained.borrow() {
+            self.converge.held.end_forgotten();
+        }
+        let forgotten = self.converge.held.forgotten_here(&self.workplace.place);
+        self.inside.send_if_modified(|known| put(&mut known.forgotten, forgotten));
+    }
+}
+
+/// Whether it was another before.
+fn put<T: PartialEq>(known: &mut T, value: T) -> bool {
+    let is_news = *known != value;
+    *known = value;
+    is_news
 }

@@ -41,6 +41,7 @@ fn what_was_told_comes_back_sealed_and_only_on_the_same_machine() {
     held.note(News::Answered(entries()));
     let good = Good { revision: 3, assignment: bare(&assignment("a", "7")), entries: entries() };
     held.good.insert("a".to_owned(), good);
+    held.forgotten.insert("b".to_owned());
     cache.changed(&held, &place()).unwrap().write().unwrap();
 
     held.note(News::Applied(Box::new(assignment("a", "8"))));
@@ -51,9 +52,16 @@ fn what_was_told_comes_back_sealed_and_only_on_the_same_machine() {
     let (mut cache, back) = Cache::open(Arc::clone(&folder), "machine", &place());
     assert_eq!(back.entries, held.entries);
     assert_eq!(back.good, held.good);
+    assert_eq!(back.forgotten, held.forgotten);
     assert_eq!((back.newest, back.authority), (9, Authority::Doubtful));
     assert_eq!(back.assignments["a"].spec, held.assignments["a"].spec);
     assert!(cache.changed(&back, &place()).is_none(), "it is all there already");
+
+    let mut leapt = back.clone();
+    leapt.newest += RESTORE_LEAP;
+    cache.changed(&leapt, &place()).expect("a restore is worth a write");
+    cache.failed();
+    cache.changed(&back, &place()).expect("it did not reach the disk").write().unwrap();
 
     let anew = tombolo_identity::request::new_key().unwrap();
     folder.write("agent.key", &anew).unwrap();

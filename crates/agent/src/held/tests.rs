@@ -8,7 +8,7 @@ fn assignment(uid: &str, version: u64) -> Assignment {
     serde_json::from_value(json!({
         "apiVersion": "tombolo.dev/v1alpha1", "kind": "Assignment",
         "metadata": {"name": uid, "uid": uid, "resourceVersion": version.to_string()},
-        "spec": {"app": "shop", "component": "web", "replica": 0, "site": "north", "node": "crane",
+        "spec": {"app": "shop", "component": uid, "replica": 0, "site": "north", "node": "crane",
             "engine": "host", "run": {"process": {"command": ["web"]}}},
     }))
     .unwrap()
@@ -43,7 +43,58 @@ fn a_server_that_was_set_back_ends_nothing_that_it_does_not_know() {
     held.note(News::Gone(Box::new(assignment("b", 13))));
     assert_eq!(uids(&held), ["a", "c", "d"], "what it says is gone is gone");
     listed(&mut held, &["a", "d"], 21);
-    assert_eq!((uids(&held), held.authority), (vec!["a", "d"], Authority::Fresh));
+    assert_eq!((uids(&held), held.authority), (vec!["a", "c", "d"], Authority::Fresh));
+    assert_eq!(held.forgotten, BTreeSet::from(["c".to_owned()]), "until somebody says so");
+    listed(&mut held, &["a"], 22);
+    assert_eq!(uids(&held), ["a", "c"], "what it once knew it can end");
+}
+
+#[test]
+fn a_server_that_restored_a_backup_ends_nothing_that_it_does_not_know() {
+    let mut held = Held::default();
+    listed(&mut held, &["a", "b"], 10);
+    listed(&mut held, &["a"], 11 + RESTORE_LEAP);
+    assert_eq!((uids(&held), held.authority), (vec!["a", "b"], Authority::Fresh));
+    listed(&mut held, &["a"], 12 + RESTORE_LEAP);
+    let place = Place { site: "north".to_owned(), node: "crane".to_owned() };
+    assert_eq!(held.forgotten_here(&place), ["/b"]);
+    assert_eq!(held.assignments["b"].metadata.resource_version, None, "nothing is written of it");
+    held.tidy(&place);
+    assert_eq!(uids(&held), ["a", "b"]);
+
+    let mut same = assignment("new", 13 + RESTORE_LEAP);
+    same.spec.component = "b".to_owned();
+    held.note(News::Applied(Box::new(same)));
+    held.tidy(&place);
+    assert_eq!(uids(&held), ["a", "new"], "it is assigned anew");
+    assert!(held.forgotten.is_empty());
+}
+
+#[test]
+fn the_secrets_of_what_was_forgotten_are_kept_and_not_asked_for() {
+    let place = Place { site: "north".to_owned(), node: "crane".to_owned() };
+    let mut held = Held::default();
+    let mut sealed = assignment("a", 10);
+    let process = sealed.spec.run.process.as_mut().unwrap();
+    let key = json!({"KEY": {"name": "keys", "key": "a"}});
+    process.secret_env = serde_json::from_value(key).unwrap();
+    let source = desired::sources(&sealed).into_iter().next().unwrap();
+    held.note(News::Listed { assignments: vec![sealed], version: Some(10) });
+    held.note(News::Answered(Entries::from([(source, Default::default())])));
+    listed(&mut held, &[], 10 + RESTORE_LEAP);
+    held.tidy(&place);
+    assert!(held.sources(&place).is_empty());
+    assert_eq!(held.entries.len(), 1);
+}
+
+#[test]
+fn what_was_deleted_and_is_back_with_a_backup_can_be_changed() {
+    let mut held = Held::default();
+    listed(&mut held, &["a"], 10);
+    held.note(News::Gone(Box::new(assignment("a", 20))));
+    listed(&mut held, &["a"], 11);
+    held.note(News::Applied(Box::new(assignment("a", 12))));
+    assert_eq!(held.assignments["a"].metadata.resource_version.as_deref(), Some("12"));
 }
 
 #[test]
@@ -78,14 +129,4 @@ fn what_was_given_to_another_node_and_comes_back_is_ours_again() {
     listed(&mut held, &["a", "b"], 15);
     held.note(News::Applied(Box::new(assignment("b", 16))));
     assert_eq!(held.assignments["b"].metadata.resource_version.as_deref(), Some("16"));
-}
-
-#[test]
-fn what_was_deleted_and_is_back_with_a_backup_can_be_changed() {
-    let mut held = Held::default();
-    listed(&mut held, &["a"], 10);
-    held.note(News::Gone(Box::new(assignment("a", 20))));
-    listed(&mut held, &["a"], 11);
-    held.note(News::Applied(Box::new(assignment("a", 12))));
-    assert_eq!(held.assignments["a"].metadata.resource_version.as_deref(), Some("12"));
 }
