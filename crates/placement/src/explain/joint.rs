@@ -214,15 +214,21 @@ fn say(compiled: &Compiled<'_, '_>, rule: Rule) -> String {
                 .items
                 .iter()
                 .fold(0u64, |sum, item| sum.saturating_add(item.demand[resource]));
-            let left = problem
-                .nodes
-                .iter()
-                .fold(0u64, |sum, node| sum.saturating_add(node.capacity[resource]));
-            let nodes = problem.nodes.len();
+            // One that is in the problem only because something runs there takes nobody.
+            let classes: BTreeSet<u32> = problem.items.iter().map(|item| item.class).collect();
+            let candidates = classes.iter().flat_map(|c| &problem.classes[*c as usize].candidates);
+            let nodes: BTreeSet<u32> = candidates.map(|candidate| candidate.node).collect();
+            let each = nodes.iter().map(|node| problem.nodes[*node as usize].capacity[resource]);
+            let left = each.fold(0, u64::saturating_add);
             let (all, left) = (amount(name, all), amount(name, left));
-            format!(
-                "together they need {all}, the {nodes} nodes that may run them have {left} left"
-            )
+            match nodes.len() {
+                1 => format!(
+                    "together they need {all}, the only node that may run them has {left} left"
+                ),
+                nodes => format!(
+                    "together they need {all}, the {nodes} nodes that may run them have {left} left"
+                ),
+            }
         }
         Rule::Latency(origin) => {
             let (from, to, connection) = ends(compiled, origin);

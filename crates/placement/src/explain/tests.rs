@@ -296,3 +296,18 @@ fn the_next_best_node_may_be_ruled_out_by_a_neighbour() {
         assert!(next.starts_with("needs a node without a/"), "{next}");
     }
 }
+
+#[test]
+fn a_node_that_is_left_is_none_of_those_that_may_run_them() {
+    let text = "
+        site s docker
+        node old s cpu=4 taint=drain:NoExecute
+        node new s cpu=2
+        run shop/web a 0 old
+        run shop/web b 0 new
+    ";
+    let parts = json!([{"name": "a", "needs": {"cpu": 2}}, {"name": "b", "needs": {"cpu": 1}}]);
+    let plan = world(text).with([web(parts)]).plan(&Options::default());
+    let said = "together they need 3 cpu, the only node that may run them has 2 cpu left";
+    assert_eq!(plan.apps[0].unplaced[0].reasons, [said]);
+}
