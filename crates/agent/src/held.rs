@@ -11,9 +11,10 @@ use crate::desired::{self, Entries, Place, Source};
 
 /// As many as are deleted while one write to the server is under way, many times over.
 const GONE_MAX: usize = 1024;
-/// A server that restores a backup goes on at versions that are higher by this: ours does, and etcd
-/// where it is told to. Nobody writes so often between two lists.
-pub(crate) const RESTORE_LEAP: u64 = 1_000_000_000;
+/// A server that restores a backup goes on at versions that are higher by a billion: ours does, and etcd
+/// where it is told to. It counts from the backup if its store was lost, so what was written since is
+/// missing; nobody writes half a billion times between two lists, or two backups.
+pub(crate) const RESTORE_LEAP: u64 = 500_000_000;
 
 /// What comes from the server.
 #[derive(Debug)]
@@ -97,7 +98,7 @@ impl Held {
         let mut listed = BTreeSet::new();
         // One that is older than what was seen may still learn of more.
         self.authority = if older { Authority::Doubtful } else { Authority::Fresh };
-        self.saw(version);
+        self.newest = self.newest.max(version.unwrap_or(0));
         for assignment in assignments {
             let Some(uid) = assignment.metadata.uid.clone() else { continue };
             // A server that was set back may know again what it once deleted.
@@ -139,8 +140,13 @@ impl Held {
         }
     }
 
+    /// A leap is left to the next list: only that tells what the server has forgotten, and the answer
+    /// to a write may come before it.
     fn saw(&mut self, version: Option<u64>) {
-        self.newest = self.newest.max(version.unwrap_or(0));
+        let version = version.unwrap_or(0);
+        if self.newest == 0 || version.saturating_sub(self.newest) < RESTORE_LEAP {
+            self.newest = self.newest.max(version);
+        }
     }
 
     /// Every Secret and ConfigMap that is named by what runs here and that the server can be asked for:

@@ -53,21 +53,32 @@ fn a_server_that_was_set_back_ends_nothing_that_it_does_not_know() {
 fn a_server_that_restored_a_backup_ends_nothing_that_it_does_not_know() {
     let mut held = Held::default();
     listed(&mut held, &["a", "b"], 10);
-    listed(&mut held, &["a"], 11 + RESTORE_LEAP);
-    assert_eq!((uids(&held), held.authority), (vec!["a", "b"], Authority::Fresh));
+    held.note(News::Applied(Box::new(assignment("a", 11 + RESTORE_LEAP))));
     listed(&mut held, &["a"], 12 + RESTORE_LEAP);
+    assert_eq!((uids(&held), held.authority), (vec!["a", "b"], Authority::Fresh));
+    listed(&mut held, &["a"], 13 + RESTORE_LEAP);
     let place = Place { site: "north".to_owned(), node: "crane".to_owned() };
     assert_eq!(held.forgotten_here(&place), ["/b"]);
     assert_eq!(held.assignments["b"].metadata.resource_version, None, "nothing is written of it");
     held.tidy(&place);
     assert_eq!(uids(&held), ["a", "b"]);
 
-    let mut same = assignment("new", 13 + RESTORE_LEAP);
+    let mut same = assignment("new", 14 + RESTORE_LEAP);
     same.spec.component = "b".to_owned();
     held.note(News::Applied(Box::new(same)));
     held.tidy(&place);
     assert_eq!(uids(&held), ["a", "new"], "it is assigned anew");
     assert!(held.forgotten.is_empty());
+}
+
+/// The store of a server is lost: it goes on a billion after the backup, not after what it last told.
+#[test]
+fn a_server_that_counts_on_from_its_backup_was_set_back_too() {
+    let mut held = Held::default();
+    listed(&mut held, &["a", "b"], 1_500);
+    listed(&mut held, &["a"], 1_000 + 1_000_000_000);
+    assert_eq!(uids(&held), ["a", "b"]);
+    assert_eq!(held.forgotten, BTreeSet::from(["b".to_owned()]));
 }
 
 #[test]
