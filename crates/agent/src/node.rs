@@ -45,6 +45,9 @@ const PROBE_PAUSE: Duration = Duration::from_secs(2);
 /// The condition of a Node on which something runs that the server does not know.
 const UNKNOWN_WORKLOADS: &str = "UnknownWorkloads";
 
+/// A condition is a sentence, and nobody reads a thousand names.
+const NAMED_MAX: usize = 12;
+
 /// Where the machine is reached as long as nobody knows better.
 pub(crate) const LOOPBACK: &str = "127.0.0.1";
 
@@ -230,6 +233,15 @@ fn put_disk(disk: &Disk, status: &mut NodeStatus, now: &Time) -> Option<Told> {
     Some(Told { tone, reason: reason.to_owned(), message: message.to_owned() })
 }
 
+/// `shop/web-0, shop/web-1 and 7 more`.
+fn named(all: &[String]) -> String {
+    let first = all.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
+    match all.len().saturating_sub(NAMED_MAX) {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
+}
+
 /// Says what runs here and the server does not know, if there ever was such. Returns what is news.
 fn put_forgotten(
     forgotten: &[String],
@@ -249,7 +261,7 @@ fn put_forgotten(
             format!(
                 "the server was set back to a backup and does not know what goes on running here: \
                  {}. Apply the Apps again, or end it with `tombolo node drain {node}`",
-                forgotten.join(", ")
+                named(forgotten)
             ),
         ),
     };
