@@ -21,6 +21,8 @@ use crate::{
 
 /// More of what runs somewhere than this helps nobody who reads it.
 const SHOWN_MAX: usize = 10;
+/// Whoever writes so often to one object is broken, and that is worth a message.
+const TRIES_MAX: usize = 5;
 
 /// Look after sites.
 #[derive(Debug, Subcommand)]
@@ -172,9 +174,7 @@ async fn change(
     change: Change,
 ) -> Result<Exit, Failure> {
     let connection = shell.connect().await?;
-    let path = member.path(name);
-    let live = connection.get(&path).await?;
-    connection.merge(&path, &patch(&live, change)).await?;
+    write(&connection, &member.path(name), change).await?;
     let done = match change {
         Change::Cordon => "takes no new work",
         Change::Uncordon => "takes work again",
@@ -182,6 +182,20 @@ async fn change(
     };
     shell.out.line(&format!("{}/{name} {done}", member.singular()))?;
     Ok(Exit::Ok)
+}
+
+/// Agents write to their Nodes at any time. That is no reason to refuse what an operator wants: it is
+/// decided again on what is there now.
+async fn write(connection: &Connection, path: &str, change: Change) -> Result<(), Failure> {
+    let mut tries_left = TRIES_MAX;
+    loop {
+        let live = connection.get(path).await?;
+        tries_left -= 1;
+        match connection.merge(path, &patch(&live, change)).await {
+            Err(failure) if failure.exit == Exit::Conflict && tries_left > 0 => (),
+            other => return other.map(drop),
+        }
+    }
 }
 
 /// What to change of what was read; refused by the server if it has changed meanwhile.
