@@ -162,6 +162,8 @@ pub(crate) fn of_pull(image: &str, error: EngineError) -> Error {
         "lookup ",
         "no such host",
         "connection refused",
+        "connection reset",
+        "broken pipe",
         "timeout",
         "deadline exceeded",
         "unreachable",
@@ -170,6 +172,8 @@ pub(crate) fn of_pull(image: &str, error: EngineError) -> Error {
         "x509",
         "proxyconnect",
         "request canceled",
+        "Bad Gateway",
+        "Gateway Time-out",
         "Service Unavailable",
         "server misbehaving",
         "toomanyrequests",
@@ -271,6 +275,9 @@ mod tests {
             "Get \"https://r.example/v2/\": dial tcp: lookup r.example: no such host",
             "ImageOutOfReach",
         );
+        let reset = "read tcp 127.0.0.1:50732->127.0.0.1:42949: read: connection reset by peer";
+        check_pull(&format!("Get \"http://127.0.0.1:42949/v2/\": {reset}"), "ImageOutOfReach");
+        check_pull("received unexpected HTTP status: 502 Bad Gateway", "ImageOutOfReach");
         check_pull("pull access denied for web, repository does not exist", "ImageDenied");
         check_pull("manifest for web:1 not found: manifest unknown", "NoSuchImage");
         check_pull("write /x: no space left on device", "DiskFull");
