@@ -13,6 +13,7 @@ use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, IF_NONE_MATCH, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, Method};
+use http_body_util::{BodyExt as _, Limited};
 use serde_json::json;
 use tombolo_identity::{Authority, Permit, Role, Subject, TokenHash, Verb, Via, access};
 use tombolo_store::Store;
@@ -37,6 +38,8 @@ use tombolo_document::apply;
 pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 /// A client that sends its body slower than this is not coming to an end.
 const BODY_TIME_MAX: Duration = Duration::from_secs(30);
+/// Who sends even more than this by mistake finds the connection closed.
+const SURPLUS_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// The API over one store. Cheap to clone; all clones are the same server.
 #[derive(Clone, Debug)]
@@ -379,16 +382,31 @@ pub(crate) async fn read_body_within(
     body: axum::body::Body,
     bytes_max: usize,
 ) -> Result<Bytes, Failure> {
-    let read = axum::body::to_bytes(body, bytes_max);
-    match tokio::time::timeout(BODY_TIME_MAX, read).await {
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(_)) => Err(Failure::new(
+    match tokio::time::timeout(BODY_TIME_MAX, collect(body, bytes_max)).await {
+        Ok(Some(bytes)) => Ok(bytes),
+        Ok(None) => Err(Failure::new(
             413,
             "RequestEntityTooLarge",
             format!("the body could not be read, or has more than {bytes_max} bytes"),
         )),
         Err(_) => Err(Failure::new(408, "Timeout", "the body did not arrive in time")),
     }
+}
+
+/// The whole body; nothing if it is too large or breaks off. A client that is still writing when its
+/// connection is closed never sees the answer, so some of what is too much is read and thrown away.
+async fn collect(mut body: axum::body::Body, bytes_max: usize) -> Option<Bytes> {
+    if let Ok(whole) = Limited::new(&mut body, bytes_max).collect().await {
+        return Some(whole.to_bytes());
+    }
+    let mut surplus = 0;
+    while let Some(Ok(frame)) = body.frame().await {
+        surplus += frame.data_ref().map_or(0, Bytes::len);
+        if surplus > SURPLUS_BYTES_MAX {
+            break;
+        }
+    }
+    None
 }
 
 /// `gitVersion` names the Kubernetes release whose protocol this is; clients compare with it.

@@ -121,7 +121,7 @@ fn app(spec: &Value) -> String {
 
 #[tokio::test]
 async fn bodies_that_cannot_be_read() {
-    let big = "x".repeat(64 << 20);
+    let big = "x".repeat(16 << 20);
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let deep_map = format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","data":{deep}}}"#);
     let post = || (Method::POST, MAPS);
