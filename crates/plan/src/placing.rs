@@ -48,6 +48,24 @@ pub struct Observed {
     pub links: Vec<Link>,
 }
 
+impl Observed {
+    /// As if the App had been applied: its spec, in place of the one that is there. Tells where among
+    /// the Apps it is.
+    pub fn put(&mut self, app: App) -> usize {
+        let id = app_id(&app);
+        let Some(at) = self.apps.iter().position(|known| app_id(known) == id) else {
+            self.apps.push(app);
+            return self.apps.len() - 1;
+        };
+        let known = &mut self.apps[at];
+        if known.spec != app.spec {
+            known.spec = app.spec;
+            known.metadata.generation = known.metadata.generation.map(|before| before + 1);
+        }
+        at
+    }
+}
+
 /// What one look leaves for the next. Lost with the process: a silent node is then given all its
 /// time once more, and nothing is replaced too early.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

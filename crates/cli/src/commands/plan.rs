@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use tombolo_model::App;
 use tombolo_placement::ask::app_id;
 use tombolo_placement::plan::{Outcome, Step};
 use tombolo_placement::{Continuum, Options, Plan, Scope, plan};
@@ -32,7 +31,7 @@ pub(super) async fn run(shell: &mut Shell, args: &PlanArgs) -> Result<Exit, Fail
         let own = namespace.map(str::to_owned).or(own).unwrap_or(connection.namespace.clone());
         app.metadata.namespace = Some(own);
         shown.insert(app_id(&app));
-        server.put(app);
+        server.observed.put(app);
     }
     for name in &args.apps {
         let id = format!("{}/{name}", connection.namespace);
@@ -77,19 +76,4 @@ fn only(mut planned: Plan, shown: &BTreeSet<String>) -> Plan {
     }
     planned.apps.retain(|app| shown.contains(&app.app) || !app.instances.is_empty());
     planned
-}
-
-impl Server {
-    /// As if the app had been applied: its spec, in place of the one that is there.
-    fn put(&mut self, app: App) {
-        let id = app_id(&app);
-        match self.observed.apps.iter_mut().find(|known| app_id(known) == id) {
-            Some(known) if known.spec == app.spec => (),
-            Some(known) => {
-                known.spec = app.spec;
-                known.metadata.generation = known.metadata.generation.map(|before| before + 1);
-            }
-            None => self.observed.apps.push(app),
-        }
-    }
 }

@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use tombolo_apiserver::guard::Caller;
 use tombolo_model::app::{Placement, Unplaced};
 use tombolo_model::{App, Engine};
-use tombolo_placement::ask::app_id;
 use tombolo_placement::plan::Outcome;
 use tombolo_placement::select::Limits;
 use tombolo_placement::{Continuum, Options, Plan};
@@ -69,18 +68,7 @@ fn answer(mut observed: Observed, apps: Vec<App>, told: &[Value]) -> Result<Valu
     let mut asked: Vec<(usize, App)> = Vec::new();
     for mut app in apps {
         app.metadata.namespace.get_or_insert_with(|| deployment::NAMESPACE_DEFAULT.to_owned());
-        let id = app_id(&app);
-        let known = observed.apps.iter().position(|known| app_id(known) == id);
-        let index = known.unwrap_or(observed.apps.len());
-        match observed.apps.get_mut(index) {
-            Some(known) if known.spec == app.spec => (),
-            Some(known) => {
-                known.spec = app.spec.clone();
-                known.metadata.generation = known.metadata.generation.map(|before| before + 1);
-            }
-            None => observed.apps.push(app.clone()),
-        }
-        asked.push((index, app));
+        asked.push((observed.put(app.clone()), app));
     }
     let (continuum, _) = Continuum::of(&observed.sites, &observed.nodes, &observed.links);
     let running = running(&observed);

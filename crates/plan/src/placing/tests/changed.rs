@@ -47,6 +47,23 @@ fn other_weights_move_it_one_instance_after_the_other() {
 }
 
 #[test]
+fn an_app_that_is_put_over_itself_has_not_changed() {
+    let mut stage = stage();
+    stage.apply("shop", weighed("security", "shop:1"));
+    stage.settle();
+    let same = stage.observed.apps[0].clone();
+    assert_eq!(stage.observed.put(same.clone()), 0);
+    assert!(super::super::changed(&stage.observed).is_empty());
+    let mut other = same;
+    other.spec.stopped = true;
+    assert_eq!(stage.observed.put(other), 0);
+    assert_eq!(super::super::changed(&stage.observed).len(), 1);
+    let new = serde_json::from_value(json!({"apiVersion": "tombolo.dev/v1alpha1", "kind": "App",
+        "metadata": {"name": "new"}, "spec": weighed("energy", "new:1")}));
+    assert_eq!(stage.observed.put(new.unwrap()), 1);
+}
+
+#[test]
 fn an_update_moves_nothing_that_is_well_where_it_is() {
     let mut stage = stage();
     stage.apply("shop", weighed("security", "shop:1"));
