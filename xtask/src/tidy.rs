@@ -27,6 +27,7 @@ type Rule = fn(&Tree) -> Result<Vec<Finding>>;
 const RULES: &[Rule] = &[
     dependencies::point_down,
     dependencies::pure_crates_reach_no_world,
+    dependencies::strangers_stay_strangers,
     sources::pure_crates_touch_no_world,
     sources::open_with_what_they_are,
     sources::fit_a_sitting,

@@ -3,9 +3,9 @@
 
 use tombolo_model::AppSpec;
 use tombolo_model::component::{Component, Connection, ServiceClass, Spread};
+use tombolo_solver::problem::Scope;
 
 use crate::paths::{UNMEASURED_US, Way};
-use crate::problem::Scope;
 use crate::score::Mix;
 
 /// Above this, every instance gets at least one partner instead of all of them.

@@ -1,16 +1,17 @@
-//! How fast and how good [`select`](crate::select()) is, on problems made up from seeds. Called by
+//! How fast and how good [`select`](tombolo_solver::select()) is, on problems made up from seeds. Called by
 //! `tombolo bench placement`, which brings the clock. Start reading at [`run`].
 
 use std::time::Duration;
 
 use serde::Serialize;
 
+use tombolo_solver::problem::Problem;
+use tombolo_solver::sample::{self, Size};
+use tombolo_solver::select::{Dice, Limits, Outcome, Selection, select};
+
 use crate::compile::{self, Options};
 use crate::continuum::Continuum;
 use crate::instance::{Instance, Shape, instance};
-use crate::problem::Problem;
-use crate::sample::{self, Size};
-use crate::select::{Dice, Limits, Outcome, Selection, select};
 
 /// One line of the report.
 #[derive(Clone, Debug, Serialize)]

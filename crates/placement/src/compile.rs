@@ -15,12 +15,12 @@ use std::sync::Arc;
 
 use tombolo_model::App;
 use tombolo_model::app::{Qos, Weights};
+use tombolo_solver::problem::{Item, Part, Problem};
 
 use crate::ask::{self, Ask, Runs};
 use crate::bits::Bits;
 use crate::check;
 use crate::continuum::{Amounts, Continuum};
-use crate::problem::{Item, Part, Problem};
 use crate::reschedule;
 use crate::running::{Roster, Running, Strike};
 use crate::score::{Ground, Wish};

@@ -10,13 +10,13 @@ mod pair;
 use std::collections::BTreeSet;
 
 use tombolo_model::app::Unplaced;
+use tombolo_solver::problem::Choice;
+use tombolo_solver::select::Limits;
 
 use crate::ask::Ask;
 use crate::compile::{self, Compiled, Options, Origin, Scope};
 use crate::filter::{self, Look};
-use crate::problem::Choice;
 use crate::running::{Hold, Running};
-use crate::select::Limits;
 
 pub(crate) use decision::Reasons;
 pub use pair::{Pair, pair};

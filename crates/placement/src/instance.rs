@@ -7,8 +7,7 @@ mod app;
 mod land;
 
 use tombolo_model::{App, Link, Node, Site};
-
-use crate::select::Dice;
+use tombolo_solver::select::Dice;
 
 /// How much of everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

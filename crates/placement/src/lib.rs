@@ -3,8 +3,8 @@
 //!
 //! Nothing here does anything, and nothing here knows the time: a deadline comes in as a closure.
 //! Start reading at [`plan()`], the whole of it. On the way it makes a [`Continuum`] into a
-//! [`problem`], the optimisation problem as plain numbers, which [`select()`] solves; [`explain`]
-//! turns the numbers back into words.
+//! [`Problem`], the optimisation problem as plain numbers, which [`select()`] of the crate `solver`
+//! solves; [`explain`] turns the numbers back into words.
 
 mod affinity;
 pub mod ask;
@@ -18,12 +18,9 @@ mod filter;
 pub mod instance;
 pub mod paths;
 pub mod plan;
-pub mod problem;
 pub mod reschedule;
 pub mod running;
-pub mod sample;
 mod score;
-pub mod select;
 #[cfg(test)]
 mod testing;
 pub mod topology;
@@ -34,7 +31,6 @@ mod words;
 pub use compile::{Compiled, Options, Scope, compile};
 pub use continuum::Continuum;
 pub use plan::{Plan, plan};
-pub use problem::Problem;
 pub use running::{Hold, Running, Strike, Verdict};
-pub use select::select;
+pub use tombolo_solver::{Problem, problem, select};
 pub use trouble::Trouble;

@@ -14,9 +14,9 @@ use std::sync::Arc;
 use tombolo_model::condition::{self, READY};
 use tombolo_model::link::EndKind;
 use tombolo_model::{ConditionStatus, Link};
+use tombolo_solver::problem::Hops;
 
 use crate::continuum::{NodeRow, SiteRow};
-use crate::problem::Hops;
 use crate::trouble::Trouble;
 
 pub(crate) use explorer::{Direction, Explorer};

@@ -9,15 +9,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use tombolo_model::App;
 use tombolo_model::app::{Placement, Unplaced};
 use tombolo_model::needs::Resources;
+use tombolo_solver::problem::{Choice, Invalid};
+use tombolo_solver::select::{Limits, Outcome as Found};
 
 use crate::ask;
 use crate::compile::{self, Compiled, Options, Origin};
 use crate::continuum::Continuum;
 use crate::explain;
-use crate::problem::{Choice, Invalid};
 use crate::reschedule;
 use crate::running::{Hold, Running};
-use crate::select::{Limits, Outcome as Found};
 use crate::trouble::Trouble;
 
 /// Each takes a look at all nodes and perhaps some searches. The others get a word, and their turn

@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 
 use tombolo_model::component::Component;
+use tombolo_solver::problem::{Adjust, Choice};
 
 use crate::ask;
 use crate::compile::{Compiled, Options, Origin, index};
-use crate::problem::{Adjust, Choice};
 use crate::running::{Strike, Verdict};
 
 /// Every move must gain more than this, in hundredths of a point of score: small differences come

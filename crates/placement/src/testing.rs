@@ -12,12 +12,12 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use tombolo_model::{App, Link, Node, Site};
+use tombolo_solver::select::Limits;
 
 use crate::compile::{Options, Scope};
 use crate::continuum::Continuum;
 use crate::plan::{self, Plan};
 use crate::running::{Hold, Running};
-use crate::select::Limits;
 use crate::what_if::World;
 
 pub(crate) fn world(text: &str) -> World {

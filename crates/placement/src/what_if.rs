@@ -8,12 +8,12 @@ use tombolo_model::app::Weights;
 use tombolo_model::link::EndKind;
 use tombolo_model::needs::{Taint, TaintEffect};
 use tombolo_model::{App, Condition, Link, LinkStatus, Node, NodeStatus, Site, keys};
+use tombolo_solver::select::Limits;
 
 use crate::compile::{Options, Scope};
 use crate::continuum::Continuum;
 use crate::plan::{self, Outcome, Plan, Step};
 use crate::running::{Hold, Running};
-use crate::select::Limits;
 use crate::trouble::Trouble;
 
 /// Everything that a plan is made from.

@@ -15,6 +15,7 @@ use super::tree::Tree;
 const TIERS: &[(&str, u8)] = &[
     ("tombolo-model", 0),
     ("tombolo-placement", 1),
+    ("tombolo-solver", 1),
     ("tombolo-yaml", 0),
     ("tombolo-descriptor", 1),
     ("tombolo-document", 1),
@@ -38,6 +39,7 @@ const TIERS: &[(&str, u8)] = &[
 const SIDEWAYS: &[(&str, &str)] = &[
     ("tombolo-plan", "tombolo-descriptor"),
     ("tombolo-plan", "tombolo-placement"),
+    ("tombolo-placement", "tombolo-solver"),
     ("tombolo-apiserver", "tombolo-store"),
     ("tombolo-apiserver", "tombolo-identity"),
     ("tombolo-driver-docker", "tombolo-driver"),
@@ -45,6 +47,13 @@ const SIDEWAYS: &[(&str, &str)] = &[
     ("tombolo-cli", "tombolo-agent"),
     ("tombolo-cli", "tombolo-controller"),
     ("tombolo-cli", "tombolo-facade"),
+];
+
+/// Who must not know a crate, not even through others, although it lies lower.
+const STRANGERS: &[(&str, &str)] = &[
+    // Numbers only: what a document is, the solver must not need to know.
+    ("tombolo-solver", "tombolo-model"),
+    ("tombolo-solver", "tombolo-yaml"),
 ];
 
 /// Crates with which a pure crate could reach the world: time, chance, files, the net.
@@ -110,7 +119,7 @@ pub(super) fn pure_crates_reach_no_world(tree: &Tree) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for package in pure_packages() {
         let listed = cargo(tree, &["tree", "-p", package, "-e", "normal", "--prefix", "none"])?;
-        for worldly in reached(&listed) {
+        for worldly in reached(&listed, WORLDLY) {
             let problem = format!("{package} is pure, but reaches {worldly}");
             findings.push(Finding::new(folder(package).join("Cargo.toml"), 0, problem));
         }
@@ -118,9 +127,22 @@ pub(super) fn pure_crates_reach_no_world(tree: &Tree) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-fn reached(listed: &str) -> Vec<&'static str> {
+pub(super) fn strangers_stay_strangers(tree: &Tree) -> Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    for (package, stranger) in STRANGERS {
+        let listed = cargo(tree, &["tree", "-p", package, "-e", "normal", "--prefix", "none"])?;
+        if !reached(&listed, &[stranger]).is_empty() {
+            let problem = format!("{package} must not know {stranger}, but reaches it");
+            findings.push(Finding::new(folder(package).join("Cargo.toml"), 0, problem));
+        }
+    }
+    Ok(findings)
+}
+
+/// Those of the crates that `cargo tree` lists.
+fn reached<'a>(listed: &str, crates: &[&'a str]) -> Vec<&'a str> {
     let names: Vec<&str> = listed.lines().filter_map(|line| line.split(' ').next()).collect();
-    WORLDLY.iter().filter(|worldly| names.contains(worldly)).copied().collect()
+    crates.iter().filter(|worldly| names.contains(worldly)).copied().collect()
 }
 
 fn cargo(tree: &Tree, arguments: &[&str]) -> Result<String> {
@@ -170,7 +192,7 @@ mod tests {
     #[test]
     fn a_worldly_crate_is_found_below_a_pure_one() {
         let listed = "tombolo-plan v0.1.0 (crates/plan)\nserde v1.0.0\ntokio v1.54.0 (*)\n";
-        assert_eq!(reached(listed), ["tokio"]);
-        assert_eq!(reached("serde v1.0.0\ntokio-like v1.0.0\n"), Vec::<&str>::new());
+        assert_eq!(reached(listed, WORLDLY), ["tokio"]);
+        assert_eq!(reached("serde v1.0.0\ntokio-like v1.0.0\n", WORLDLY), Vec::<&str>::new());
     }
 }

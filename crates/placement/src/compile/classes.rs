@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use tombolo_model::App;
 use tombolo_model::component::Component;
+use tombolo_solver::problem::{Class, Scope};
 
 use super::edges::{self, FixedEnd};
 use super::{Compiled, Kind, Options, index, scope};
@@ -15,7 +16,6 @@ use crate::affinity;
 use crate::ask::{Ask, Leads, Reach, Slot};
 use crate::filter::{self, Look, Question, Sieve};
 use crate::paths::WayBook;
-use crate::problem::{Class, Scope};
 use crate::score::{Mix, Wish};
 
 /// Which instance: App, component, replica.

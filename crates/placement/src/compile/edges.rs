@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use tombolo_model::App;
+use tombolo_solver::problem::{Class, Edge, Group, Item, Scope};
 
 use super::{Compiled, EdgeOrigin, Kind, Options, Origin, Scoped, by_name, index};
 use crate::affinity::{self, Bounds};
-use crate::problem::{Class, Edge, Group, Item, Scope};
 use crate::score::Mix;
 
 type Instances = BTreeMap<(usize, usize), Vec<u32>>;

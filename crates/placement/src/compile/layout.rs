@@ -6,6 +6,7 @@ mod prune;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tombolo_model::Engine;
+use tombolo_solver::problem::{Candidate, Hops, Link, Node, Route, Scope};
 
 use super::{Compiled, EdgeOrigin, Kind, carried, index, resources};
 use crate::affinity::Bounds;
@@ -13,7 +14,6 @@ use crate::ask;
 use crate::bits::Bits;
 use crate::continuum::Continuum;
 use crate::paths::WayBook;
-use crate::problem::{Candidate, Hops, Link, Node, Route, Scope};
 use crate::reschedule;
 use crate::score;
 

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tombolo_model::App;
 use tombolo_model::component::Component;
+use tombolo_solver::problem::Scope;
 
 use super::{Options, carried, scope};
 use crate::affinity::{self, Bounds};
@@ -13,7 +14,6 @@ use crate::ask::{self, Ask, Slot};
 use crate::continuum::{Amounts, Continuum};
 use crate::filter::{self, Look};
 use crate::paths::WayBook;
-use crate::problem::Scope;
 use crate::reschedule;
 use crate::running::{Hold, Roster, Running};
 

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use tombolo_model::app::{Alternative, Decision};
+use tombolo_solver::problem::{Candidate, Choice};
 
 use super::neighbours::{self, Neighbours};
 use crate::compile::Compiled;
 use crate::plan::{Step, Why};
-use crate::problem::{Candidate, Choice};
 use crate::reschedule;
 use crate::words;
 

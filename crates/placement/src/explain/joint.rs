@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 
 use tombolo_model::app::Unplaced;
+use tombolo_solver::problem::{Problem, Scope};
+use tombolo_solver::select::{Limits, Outcome, Selection, select};
 
 use super::decision::amount;
 use crate::compile::{Compiled, EdgeOrigin, Origin};
 use crate::paths::UNMEASURED_US;
-use crate::problem::{Problem, Scope};
-use crate::select::{Limits, Outcome, Selection, select};
 use crate::words;
 
 /// Each rule costs a search. With more of them the connections are taken as one.
@@ -190,7 +190,7 @@ fn each_edge(
     compiled: &Compiled<'_, '_>,
     problem: &mut Problem,
     which: impl Fn(&EdgeOrigin) -> bool,
-    change: impl Fn(&mut crate::problem::Edge),
+    change: impl Fn(&mut tombolo_solver::problem::Edge),
 ) {
     // Without edges there is nothing left to change.
     for (edge, origin) in problem.edges.iter_mut().zip(&compiled.edge_origins) {

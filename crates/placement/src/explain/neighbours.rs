@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use tombolo_solver::problem::{Choice, Problem, Scope};
+
 use crate::ask;
 use crate::compile::Compiled;
-use crate::problem::{Choice, Problem, Scope};
 
 /// Where everyone is. Places are nodes or sites of the continuum, as the group has it.
 #[derive(Debug)]

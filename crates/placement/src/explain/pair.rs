@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tombolo_model::App;
+use tombolo_solver::problem::Choice;
 
 use super::neighbours::{self, Neighbours};
 use crate::compile::{self, Compiled, Options, Origin, Scope};
 use crate::continuum::{Amounts, Continuum};
 use crate::filter::{self, Look};
 use crate::paths::WayBook;
-use crate::problem::Choice;
 use crate::reschedule;
 use crate::running::{Hold, Running};
 use crate::trouble::Trouble;

@@ -6,9 +6,9 @@ use tombolo_model::needs::Needs;
 use tombolo_model::run::{Container, Process, Run};
 use tombolo_model::site::Layer;
 use tombolo_model::{App, AppSpec, Arch, BitRate, Bytes, Cpu, Duration, Level};
+use tombolo_solver::select::Dice;
 
 use super::land::Land;
-use crate::select::Dice;
 
 /// How the components talk.
 #[derive(Clone, Copy)]

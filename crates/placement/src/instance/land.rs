@@ -10,8 +10,7 @@ use tombolo_model::{
     Arch, BitRate, Bytes, Cpu, Duration, Engine, Link, LinkSpec, Node, NodeSpec, NodeStatus, Site,
     SiteSpec,
 };
-
-use crate::select::Dice;
+use tombolo_solver::select::Dice;
 
 pub(super) struct Land {
     pub sites: Vec<Site>,

@@ -4,8 +4,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use tombolo_solver::problem::Hops;
+
 use super::{Network, UNMEASURED_US, Way, narrower};
-use crate::problem::Hops;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Direction {

@@ -1,9 +1,10 @@
 //! Runs the search, keeps to the disruption budgets, and makes sure that nothing got worse.
 
+use tombolo_solver::problem::{Candidate, Choice, Class, Invalid};
+use tombolo_solver::select::{Limits, Outcome, Selection, select};
+
 use crate::compile::{Compiled, Kind, index};
-use crate::problem::{Candidate, Choice, Class, Invalid};
 use crate::reschedule;
-use crate::select::{Limits, Outcome, Selection, select};
 
 /// What was found, after all rules about moving.
 #[derive(Clone, Debug)]

@@ -227,7 +227,7 @@ fn with_two_engines(seed: u64) -> (String, Vec<Value>) {
         json!([process, container]),
     ];
     let kinds = [("h", "host"), ("h", "host,docker"), ("d", "docker,host"), ("k", "kubernetes")];
-    let mut dice = crate::select::Dice::new(seed);
+    let mut dice = tombolo_solver::select::Dice::new(seed);
     let mut text = "site h host\nsite d docker\nsite k kubernetes\n".to_owned();
     for node in 0..2 + dice.below(3) {
         let (site, engines) = kinds[dice.below(4)];

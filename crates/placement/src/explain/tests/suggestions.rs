@@ -3,10 +3,10 @@
 
 use serde_json::{Value, json};
 use tombolo_model::app::Unplaced;
+use tombolo_solver::select::Dice;
 
 use crate::compile::Options;
 use crate::plan::Outcome;
-use crate::select::Dice;
 use crate::testing::{app, world};
 
 /// A world as the lines of [`crate::testing`], and an App as JSON: both can be changed by words.

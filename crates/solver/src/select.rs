@@ -20,7 +20,7 @@ mod state;
 use construct::Construct;
 use frame::Frame;
 use improve::Rounds;
-pub(crate) use meter::Dice;
+pub use meter::Dice;
 use meter::Meter;
 use state::State;
 

@@ -65,14 +65,14 @@ impl<'l> Meter<'l> {
 
 /// Splitmix64: a seed and a counter, well stirred.
 #[derive(Clone, Debug)]
-pub(crate) struct Dice(u64);
+pub struct Dice(u64);
 
 impl Dice {
-    pub(crate) fn new(seed: u64) -> Dice {
+    pub fn new(seed: u64) -> Dice {
         Dice(seed)
     }
 
-    pub(crate) fn roll(&mut self) -> u64 {
+    pub fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -81,7 +81,7 @@ impl Dice {
     }
 
     /// Less than `sides`, which must not be 0.
-    pub(crate) fn below(&mut self, sides: usize) -> usize {
+    pub fn below(&mut self, sides: usize) -> usize {
         usize::try_from(self.roll() % sides as u64).unwrap_or(0)
     }
 }
