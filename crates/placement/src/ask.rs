@@ -3,10 +3,10 @@
 
 use std::sync::{Arc, LazyLock};
 
+use tombolo_model::Engine;
 use tombolo_model::characteristics::EngineVersion;
 use tombolo_model::component::Component;
 use tombolo_model::needs::{Needs, PlaceKey, PlaceOperator, Resources};
-use tombolo_model::{App, Engine};
 
 use crate::continuum::{self, Amounts, NodeRow};
 use crate::paths::Ways;
@@ -178,10 +178,4 @@ pub fn resources(needs: &Needs) -> Resources {
 /// How many instances an App wants of a component, places and label values counted.
 pub fn instances(component: &Component) -> usize {
     slots(component).len()
-}
-
-/// `namespace/name`, by which an App goes in messages.
-pub fn app_id(app: &App) -> String {
-    let name = app.metadata.name.as_deref().unwrap_or("unnamed");
-    format!("{}/{name}", app.metadata.namespace.as_deref().unwrap_or("default"))
 }

@@ -13,8 +13,8 @@ mod unsettled;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tombolo_model::App;
 use tombolo_model::app::{Qos, Weights};
+use tombolo_model::{About, App, AppId, Trouble};
 use tombolo_solver::problem::{Item, Part, Problem};
 
 use crate::ask::{self, Ask, Runs};
@@ -24,7 +24,6 @@ use crate::continuum::{Amounts, Continuum};
 use crate::reschedule;
 use crate::running::{Roster, Running, Strike};
 use crate::score::{Ground, Wish};
-use crate::trouble::Trouble;
 
 pub(crate) use layout::reserved;
 pub(crate) use resources::say as say_amount;
@@ -37,7 +36,7 @@ pub struct Options {
     /// In place of the weights of every App: what if these counted?
     pub weights: Option<Weights>,
     /// Apps (by id) that get a new look whatever the scope, because somebody has changed them.
-    pub changed: BTreeSet<String>,
+    pub changed: BTreeSet<AppId>,
     pub strikes: Vec<Strike>,
     /// In seconds of the clock that also gives the times of `strikes`.
     pub now: u64,
@@ -68,7 +67,7 @@ pub struct Compiled<'c, 'a> {
     pub notes: Vec<String>,
     pub(crate) continuum: &'c Continuum<'a>,
     pub(crate) apps: &'c [App],
-    pub(crate) ids: Vec<String>,
+    pub(crate) ids: Vec<AppId>,
     pub(crate) scoped: Scoped,
     pub(crate) roster: Roster<'c>,
     /// By node of the continuum: what is left for the items.
@@ -158,7 +157,7 @@ pub(crate) fn compile_without<'c, 'a>(
     options: &Options,
     frozen: &BTreeSet<usize>,
 ) -> Compiled<'c, 'a> {
-    let ids: Vec<String> = apps.iter().map(ask::app_id).collect();
+    let ids: Vec<AppId> = apps.iter().map(AppId::of).collect();
     let mut troubles = Vec::new();
     let sound = sound_apps(apps, &ids, &mut troubles);
     let roster = Roster::of(running);
@@ -196,8 +195,11 @@ impl<'c, 'a> Compiled<'c, 'a> {
         let mut by_instance: BTreeMap<(usize, usize), Vec<u32>> = BTreeMap::new();
         for app in self.scoped.planned.clone() {
             let spec = &self.apps[app].spec;
-            let mut part =
-                Part { id: self.ids[app].clone(), priority: priority(spec.qos), items: Vec::new() };
+            let mut part = Part {
+                id: self.ids[app].to_string(),
+                priority: priority(spec.qos),
+                items: Vec::new(),
+            };
             for component in by_name(self.apps, app) {
                 for (replica, slot) in (0u32..).zip(ask::slots(&spec.components[component])) {
                     let (ask, class) =
@@ -293,8 +295,8 @@ fn priority(qos: Option<Qos>) -> i32 {
     }
 }
 
-fn sound_apps(apps: &[App], ids: &[String], troubles: &mut Vec<Trouble>) -> Vec<bool> {
-    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+fn sound_apps(apps: &[App], ids: &[AppId], troubles: &mut Vec<Trouble>) -> Vec<bool> {
+    let mut seen: BTreeMap<&AppId, usize> = BTreeMap::new();
     let mut sound = Vec::with_capacity(apps.len());
     for (index, (app, id)) in apps.iter().zip(ids).enumerate() {
         let mut found = check::troubles(app);
@@ -302,7 +304,7 @@ fn sound_apps(apps: &[App], ids: &[String], troubles: &mut Vec<Trouble>) -> Vec<
             found.push("there are two of this name; the first is used".to_owned());
         }
         sound.push(found.is_empty());
-        troubles.extend(found.into_iter().map(|says| Trouble::new(format!("app {id}"), says)));
+        troubles.extend(found.into_iter().map(|says| Trouble::new(About::App(id.clone()), says)));
     }
     sound
 }

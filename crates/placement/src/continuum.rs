@@ -10,10 +10,9 @@ use tombolo_model::condition::{self, READY};
 use tombolo_model::needs::Taint;
 use tombolo_model::node::Load;
 use tombolo_model::site::Location;
-use tombolo_model::{Arch, ConditionStatus, Engine, Link, Node, Site};
+use tombolo_model::{About, Arch, ConditionStatus, Engine, Link, Node, Site, Trouble};
 
 use crate::paths::Network;
-use crate::trouble::Trouble;
 
 pub use amounts::Amounts;
 
@@ -93,16 +92,16 @@ impl<'a> Continuum<'a> {
         let mut site_rows: Vec<SiteRow<'a>> =
             sites.iter().filter_map(|s| site_row(s, &mut troubles)).collect();
         site_rows.sort_by_key(|site| site.name);
-        drop_twins(&mut site_rows, |site| site.name, "site", &mut troubles);
+        drop_twins(&mut site_rows, |site| site.name, About::Site, &mut troubles);
 
         let mut node_rows = node_rows(nodes, &site_rows, &mut troubles);
         if nodes.len() > NODES_MAX {
             let says = format!("{} nodes are given, the first {NODES_MAX} are used", nodes.len());
-            troubles.push(Trouble::new("continuum", says));
+            troubles.push(Trouble::new(About::Continuum, says));
         }
-        drop_twins(&mut node_rows, |node| node.name, "node", &mut troubles);
+        drop_twins(&mut node_rows, |node| node.name, About::Node, &mut troubles);
         if node_rows.is_empty() {
-            troubles.push(Trouble::new("continuum", "there is no node to run anything on"));
+            troubles.push(Trouble::new(About::Continuum, "there is no node to run anything on"));
         }
 
         let network = Network::of(&mut site_rows, &mut node_rows, links, &mut troubles);
@@ -179,7 +178,7 @@ impl NodeRow<'_> {
 
 fn site_row<'a>(site: &'a Site, troubles: &mut Vec<Trouble>) -> Option<SiteRow<'a>> {
     let Some(name) = site.metadata.name.as_deref() else {
-        troubles.push(Trouble::new("site", "one has no name and is left out"));
+        troubles.push(Trouble::new(About::NamelessSite, "one has no name and is left out"));
         return None;
     };
     let conditions = site.status.as_ref().map_or(&[][..], |status| &status.conditions);
@@ -230,14 +229,14 @@ fn node_row<'a>(
     troubles: &mut Vec<Trouble>,
 ) -> Option<NodeRow<'a>> {
     let Some(name) = node.metadata.name.as_deref() else {
-        troubles.push(Trouble::new("node", "one has no name and is left out"));
+        troubles.push(Trouble::new(About::NamelessNode, "one has no name and is left out"));
         return None;
     };
     let wanted = node.spec.site.as_str();
     if sites.get(*last_site).is_none_or(|site| site.name != wanted) {
         let Ok(found) = sites.binary_search_by(|site| site.name.cmp(wanted)) else {
             let says = format!("its site {wanted:?} does not exist, so it is left out");
-            troubles.push(Trouble::new(format!("node {name}"), says));
+            troubles.push(Trouble::new(About::Node(name.to_owned()), says));
             return None;
         };
         *last_site = found;
@@ -310,14 +309,14 @@ fn not_ready(conditions: &[tombolo_model::Condition]) -> Option<&str> {
 fn drop_twins<T>(
     rows: &mut Vec<T>,
     name: impl Fn(&T) -> &str,
-    kind: &str,
+    about: impl Fn(String) -> About,
     troubles: &mut Vec<Trouble>,
 ) {
     rows.dedup_by(|later, first| {
         let twins = name(later) == name(first);
         if twins {
             let says = "there are two of this name; the first is used";
-            troubles.push(Trouble::new(format!("{kind} {}", name(first)), says));
+            troubles.push(Trouble::new(about(name(first).to_owned()), says));
         }
         twins
     });

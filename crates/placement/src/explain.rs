@@ -9,6 +9,7 @@ mod pair;
 
 use std::collections::BTreeSet;
 
+use tombolo_model::AppId;
 use tombolo_model::app::Unplaced;
 use tombolo_solver::problem::Choice;
 use tombolo_solver::select::Limits;
@@ -106,9 +107,10 @@ pub(crate) fn engine_of(choice: Choice) -> Option<tombolo_model::Engine> {
 
 /// What will run once the plan is carried out: what stands, and what was chosen.
 fn as_planned(compiled: &Compiled<'_, '_>, chosen: &[Option<Choice>]) -> Vec<Running> {
-    let planned: BTreeSet<&str> =
-        compiled.scoped.planned.iter().map(|app| compiled.ids[*app].as_str()).collect();
-    let standing = compiled.roster.iter().filter(|running| !planned.contains(running.app.as_str()));
+    let planned: BTreeSet<Option<&AppId>> =
+        compiled.scoped.planned.iter().map(|app| Some(&compiled.ids[*app])).collect();
+    let standing =
+        compiled.roster.iter().filter(|running| !planned.contains(&running.app.as_ref()));
     let mut running: Vec<Running> = standing.cloned().collect();
     for (item, choice) in (0u32..).zip(chosen) {
         let Origin::Wanted { app, component, replica, .. } = compiled.origins[item as usize] else {
@@ -117,7 +119,7 @@ fn as_planned(compiled: &Compiled<'_, '_>, chosen: &[Option<Choice>]) -> Vec<Run
         let Some(choice) = choice else { continue };
         let row = compiled.continuum.node(compiled.nodes[choice.node as usize]);
         running.push(Running {
-            app: compiled.ids[app].clone(),
+            app: Some(compiled.ids[app].clone()),
             component: compiled.apps[app].spec.components[component].name.clone(),
             replica,
             node: row.name.to_owned(),

@@ -24,7 +24,6 @@ mod score;
 #[cfg(test)]
 mod testing;
 pub mod topology;
-mod trouble;
 pub mod what_if;
 mod words;
 
@@ -33,4 +32,3 @@ pub use continuum::Continuum;
 pub use plan::{Plan, plan};
 pub use running::{Hold, Running, Strike, Verdict};
 pub use tombolo_solver::{Problem, problem, select};
-pub use trouble::Trouble;

@@ -13,11 +13,10 @@ use std::sync::Arc;
 
 use tombolo_model::condition::{self, READY};
 use tombolo_model::link::EndKind;
-use tombolo_model::{ConditionStatus, Link};
+use tombolo_model::{About, ConditionStatus, Link, Trouble};
 use tombolo_solver::problem::Hops;
 
 use crate::continuum::{NodeRow, SiteRow};
-use crate::trouble::Trouble;
 
 pub(crate) use explorer::{Direction, Explorer};
 
@@ -226,7 +225,7 @@ fn link_row(
     troubles: &mut Vec<Trouble>,
 ) -> Option<LinkRow> {
     let name = link.metadata.name.clone().unwrap_or_default();
-    let about = format!("link {name}");
+    let about = About::Link(name.clone());
     let [first, second] = link.spec.ends.as_slice() else {
         let says = format!("it has {} ends and not two, so it is left out", link.spec.ends.len());
         troubles.push(Trouble::new(about, says));

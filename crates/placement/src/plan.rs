@@ -6,9 +6,9 @@ mod solve;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tombolo_model::App;
 use tombolo_model::app::{Placement, Unplaced};
 use tombolo_model::needs::Resources;
+use tombolo_model::{App, AppId, Trouble};
 use tombolo_solver::problem::{Choice, Invalid};
 use tombolo_solver::select::{Limits, Outcome as Found};
 
@@ -18,7 +18,6 @@ use crate::continuum::Continuum;
 use crate::explain;
 use crate::reschedule;
 use crate::running::{Hold, Running};
-use crate::trouble::Trouble;
 
 /// Each takes a look at all nodes and perhaps some searches. The others get a word, and their turn
 /// when these are helped.
@@ -46,7 +45,7 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq)]
 pub struct AppPlan {
     /// `namespace/name`.
-    pub app: String,
+    pub app: AppId,
     /// Index into the Apps that were given.
     pub index: usize,
     pub outcome: Outcome,
@@ -303,10 +302,10 @@ fn step(
 }
 
 fn surplus(compiled: &Compiled<'_, '_>) -> Vec<Surplus> {
-    let apps: BTreeMap<&str, &App> =
-        compiled.ids.iter().map(String::as_str).zip(compiled.apps).collect();
+    let apps: BTreeMap<&AppId, &App> = compiled.ids.iter().zip(compiled.apps).collect();
     let judge = |running: &Running| -> Option<&'static str> {
-        let Some(app) = apps.get(running.app.as_str()) else { return Some("its App is gone") };
+        let Some(id) = &running.app else { return Some("it is on its way out") };
+        let Some(app) = apps.get(id) else { return Some("its App is gone") };
         if app.metadata.deletion_timestamp.is_some() {
             return Some("its App is being deleted");
         }

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use tombolo_model::AppId;
 use tombolo_model::component::Component;
 use tombolo_solver::problem::{Adjust, Choice};
 
@@ -78,7 +79,7 @@ pub(crate) fn moving_cost(component: &Component) -> i32 {
 
 /// Puts what runs now and what was violated into the items.
 pub(crate) fn weigh(compiled: &mut Compiled<'_, '_>, options: &Options) {
-    let mut strikes: BTreeMap<(&str, &str), Vec<&Strike>> = BTreeMap::new();
+    let mut strikes: BTreeMap<(&AppId, &str), Vec<&Strike>> = BTreeMap::new();
     for strike in &options.strikes {
         strikes.entry((&strike.app, &strike.component)).or_default().push(strike);
     }
@@ -96,9 +97,7 @@ pub(crate) fn weigh(compiled: &mut Compiled<'_, '_>, options: &Options) {
             let engine = Some(engine_at(compiled, index(item), node));
             adjust.push(Adjust { node, engine, delta: moving_cost(part) });
         }
-        for strike in
-            strikes.get(&(compiled.ids[app].as_str(), part.name.as_str())).into_iter().flatten()
-        {
+        for strike in strikes.get(&(&compiled.ids[app], part.name.as_str())).into_iter().flatten() {
             let node = compiled.continuum.node_index(&strike.node);
             let Some(node) = node.and_then(|node| compiled.at[node as usize]) else { continue };
             match penalty(strike, options.now) {

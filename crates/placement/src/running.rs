@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use tombolo_model::Engine;
 use tombolo_model::needs::Resources;
+use tombolo_model::{AppId, Engine};
 
 /// An instance that was given a place before.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Running {
-    /// The App as `namespace/name`.
-    pub app: String,
+    /// Nothing for an instance on its way out: it takes room, and no plan speaks of it.
+    pub app: Option<AppId>,
     pub component: String,
     pub replica: u32,
     pub node: String,
@@ -31,8 +31,7 @@ pub enum Hold {
 /// A component was found in violation of a policy on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Strike {
-    /// The App as `namespace/name`.
-    pub app: String,
+    pub app: AppId,
     pub component: String,
     pub node: String,
     /// In seconds of the clock that also gives [`Options::now`](crate::Options::now).
@@ -51,7 +50,7 @@ pub enum Verdict {
 /// All that runs, by App, component and replica.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Roster<'c> {
-    by_instance: BTreeMap<(&'c str, &'c str, u32), &'c Running>,
+    by_instance: BTreeMap<(Option<&'c AppId>, &'c str, u32), &'c Running>,
 }
 
 impl<'c> Roster<'c> {
@@ -61,29 +60,30 @@ impl<'c> Roster<'c> {
         sorted.sort_by_key(|one| (one.hold == Hold::Held, std::cmp::Reverse(one.node.as_str())));
         let keyed = sorted
             .into_iter()
-            .map(|one| ((one.app.as_str(), one.component.as_str(), one.replica), one));
+            .map(|one| ((one.app.as_ref(), one.component.as_str(), one.replica), one));
         Roster { by_instance: keyed.collect() }
     }
 
-    pub(crate) fn get(&self, app: &str, component: &str, replica: u32) -> Option<&'c Running> {
-        self.by_instance.get(&(app, component, replica)).copied()
+    pub(crate) fn get(&self, app: &AppId, component: &str, replica: u32) -> Option<&'c Running> {
+        self.by_instance.get(&(Some(app), component, replica)).copied()
     }
 
     /// The instances of a component that are held.
     pub(crate) fn held<'r>(
         &'r self,
-        app: &'r str,
+        app: &'r AppId,
         component: &'r str,
     ) -> impl Iterator<Item = &'c Running> + 'r {
-        let range = self.by_instance.range((app, component, 0)..=(app, component, u32::MAX));
+        let range =
+            self.by_instance.range((Some(app), component, 0)..=(Some(app), component, u32::MAX));
         range.map(|(_, one)| *one).filter(|one| one.hold == Hold::Held)
     }
 
-    pub(crate) fn of_app<'r>(&'r self, app: &'r str) -> impl Iterator<Item = &'c Running> + 'r {
+    pub(crate) fn of_app<'r>(&'r self, app: &'r AppId) -> impl Iterator<Item = &'c Running> + 'r {
         self.by_instance
-            .range((app, "", 0)..)
+            .range((Some(app), "", 0)..)
             .map(|(_, one)| *one)
-            .take_while(move |one| one.app == app)
+            .take_while(move |one| one.app.as_ref() == Some(app))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &'c Running> + '_ {

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use tombolo_model::{App, Link, Node, Site};
+use tombolo_model::{App, AppId, Link, Node, Site};
 use tombolo_solver::select::Limits;
 
 use crate::compile::{Options, Scope};
@@ -133,7 +133,7 @@ fn link(words: &[&str]) -> Link {
 
 fn running(words: &[&str]) -> Running {
     Running {
-        app: words[1].to_owned(),
+        app: words[1].split_once('/').map(|(namespace, name)| AppId::new(namespace, name)),
         component: words[2].to_owned(),
         replica: words[3].parse().unwrap(),
         node: words[4].to_owned(),
@@ -185,10 +185,10 @@ impl World {
     /// What a plan would have run, as running.
     pub(crate) fn settle(&mut self, plan: &Plan) {
         for app in &plan.apps {
-            self.running.retain(|running| running.app != app.app);
+            self.running.retain(|running| running.app.as_ref() != Some(&app.app));
             for instance in &app.instances {
                 self.running.push(Running {
-                    app: app.app.clone(),
+                    app: Some(app.app.clone()),
                     component: instance.placement.component.clone(),
                     replica: instance.placement.replica,
                     node: instance.placement.node.clone().unwrap(),

@@ -3,9 +3,7 @@
 
 mod icos;
 
-use tombolo_model::{Link, Node, Site};
-
-use crate::trouble::Trouble;
+use tombolo_model::{Link, Node, Site, Trouble};
 
 pub use icos::icos;
 

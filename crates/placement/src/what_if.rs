@@ -7,14 +7,15 @@ use serde_json::json;
 use tombolo_model::app::Weights;
 use tombolo_model::link::EndKind;
 use tombolo_model::needs::{Taint, TaintEffect};
-use tombolo_model::{App, Condition, Link, LinkStatus, Node, NodeStatus, Site, keys};
+use tombolo_model::{
+    About, App, AppId, Condition, Link, LinkStatus, Node, NodeStatus, Site, Trouble, keys,
+};
 use tombolo_solver::select::Limits;
 
 use crate::compile::{Options, Scope};
 use crate::continuum::Continuum;
 use crate::plan::{self, Outcome, Plan, Step};
 use crate::running::{Hold, Running};
-use crate::trouble::Trouble;
 
 /// Everything that a plan is made from.
 #[derive(Clone, Debug, Default)]
@@ -51,8 +52,7 @@ pub struct WhatIf {
 /// What would become of one instance that is not where it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// `namespace/name`.
-    pub app: String,
+    pub app: AppId,
     pub component: String,
     pub replica: u32,
     /// The node it runs on; `None` if it does not run.
@@ -76,7 +76,7 @@ pub fn what_if(
     }
     let (continuum, troubles) = Continuum::of(&changed.sites, &changed.nodes, &changed.links);
     let plan = plan::plan(&continuum, &changed.apps, &changed.running, &options, limits);
-    let mut plan = plan.map_err(|invalid| Trouble::new("problem", invalid.to_string()))?;
+    let mut plan = plan.map_err(|invalid| Trouble::new(About::Problem, invalid.to_string()))?;
     plan.troubles.extend(troubles);
     let differences = differences(world, &plan);
     Ok(WhatIf { plan, differences })
@@ -119,7 +119,7 @@ impl World {
             Change::LinkDown(name) => {
                 let found =
                     self.links.iter_mut().find(|link| link.metadata.name.as_ref() == Some(name));
-                take_down(found.ok_or_else(|| missing("link", name))?);
+                take_down(found.ok_or_else(|| Trouble::not_found(About::Link(name.clone())))?);
             }
             Change::AddSite(site) => self.sites.push((**site).clone()),
             Change::AddNode(node) => self.nodes.push((**node).clone()),
@@ -147,18 +147,14 @@ impl World {
     }
 }
 
-fn missing(kind: &str, name: &str) -> Trouble {
-    Trouble::new(format!("{kind} {name}"), "does not exist")
-}
-
 fn site<'w>(sites: &'w mut [Site], name: &str) -> Result<&'w mut Site, Trouble> {
     let found = sites.iter_mut().find(|site| site.metadata.name.as_deref() == Some(name));
-    found.ok_or_else(|| missing("site", name))
+    found.ok_or_else(|| Trouble::not_found(About::Site(name.to_owned())))
 }
 
 fn node<'w>(nodes: &'w mut [Node], name: &str) -> Result<&'w mut Node, Trouble> {
     let found = nodes.iter_mut().find(|node| node.metadata.name.as_deref() == Some(name));
-    found.ok_or_else(|| missing("node", name))
+    found.ok_or_else(|| Trouble::not_found(About::Node(name.to_owned())))
 }
 
 fn drain() -> Taint {
@@ -189,19 +185,18 @@ fn set_not_ready(conditions: &mut Vec<Condition>) {
 }
 
 fn differences(world: &World, plan: &Plan) -> Vec<Difference> {
-    let before: BTreeMap<(&str, &str, u32), &Running> = world
+    let before: BTreeMap<(&AppId, &str, u32), &Running> = world
         .running
         .iter()
-        .map(|running| {
-            ((running.app.as_str(), running.component.as_str(), running.replica), running)
+        .filter_map(|running| {
+            Some(((running.app.as_ref()?, running.component.as_str(), running.replica), running))
         })
         .collect();
     let mut found = Vec::new();
     for app in &plan.apps {
         for instance in &app.instances {
             let placement = &instance.placement;
-            let was =
-                before.get(&(app.app.as_str(), placement.component.as_str(), placement.replica));
+            let was = before.get(&(&app.app, placement.component.as_str(), placement.replica));
             let from = was.map(|running| running.node.clone());
             let waits = matches!(instance.step, Step::Wait);
             if from == placement.node && !waits {
@@ -218,8 +213,7 @@ fn differences(world: &World, plan: &Plan) -> Vec<Difference> {
             });
         }
         for unplaced in &app.unplaced {
-            let was =
-                before.get(&(app.app.as_str(), unplaced.component.as_str(), unplaced.replica));
+            let was = before.get(&(&app.app, unplaced.component.as_str(), unplaced.replica));
             let mut why = unplaced.reasons.join("; ");
             if app.outcome == Outcome::Kept {
                 why.push_str("; the rest of the App stays as it is");

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use tombolo_model::component::{ServiceClass, Spread};
-use tombolo_model::{App, Link, Node, Site};
+use tombolo_model::{App, AppId, Link, Node, Site};
 use tombolo_placement::instance::{Instance, Shape, instance};
 use tombolo_placement::plan::{Outcome, Step};
 use tombolo_placement::select::Limits;
@@ -46,11 +46,11 @@ fn places(plan: &Plan) -> BTreeMap<(String, u32), String> {
 }
 
 fn as_running(made: &Instance, plan: &Plan) -> Vec<Running> {
-    let app = format!("default/{}", made.app.metadata.name.as_deref().unwrap());
+    let app = AppId::of(&made.app);
     let instances = plan.apps.iter().flat_map(|app| &app.instances);
     instances
         .map(|instance| Running {
-            app: app.clone(),
+            app: Some(app.clone()),
             component: instance.placement.component.clone(),
             replica: instance.placement.replica,
             node: instance.placement.node.clone().unwrap(),

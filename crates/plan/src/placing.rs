@@ -21,8 +21,7 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tombolo_model::condition::{self, Condition, PLACED};
-use tombolo_model::{App, AppStatus, Assignment, AssignmentSpec, Link, Node, Site};
-use tombolo_placement::ask::app_id;
+use tombolo_model::{App, AppId, AppStatus, Assignment, AssignmentSpec, Link, Node, Site};
 use tombolo_placement::select::Limits;
 use tombolo_placement::{Continuum, Options};
 
@@ -52,8 +51,8 @@ impl Observed {
     /// As if the App had been applied: its spec, in place of the one that is there. Tells where among
     /// the Apps it is.
     pub fn put(&mut self, app: App) -> usize {
-        let id = app_id(&app);
-        let Some(at) = self.apps.iter().position(|known| app_id(known) == id) else {
+        let id = AppId::of(&app);
+        let Some(at) = self.apps.iter().position(|known| AppId::of(known) == id) else {
             self.apps.push(app);
             return self.apps.len() - 1;
         };
@@ -211,13 +210,13 @@ pub fn plan(
 
 /// Apps that somebody has changed since their places were chosen, by id. What they ask for may be
 /// met where they are and better met elsewhere.
-pub fn changed(observed: &Observed) -> BTreeSet<String> {
+pub fn changed(observed: &Observed) -> BTreeSet<AppId> {
     let is_changed = |app: &&App| {
         let conditions = app.status.as_ref().map_or(&[][..], |status| &status.conditions);
         let placed = condition::find(conditions, PLACED);
         placed.is_some_and(|placed| placed.observed_generation < app.metadata.generation)
     };
-    observed.apps.iter().filter(is_changed).map(app_id).collect()
+    observed.apps.iter().filter(is_changed).map(AppId::of).collect()
 }
 
 fn actions(

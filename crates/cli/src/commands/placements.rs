@@ -61,7 +61,7 @@ pub(super) fn as_json(plan: &Plan, apps: &[App], columns: Columns) -> Value {
     for app in &plan.apps {
         let named = |mut value: Value, list: &mut Vec<Value>| {
             if apps.len() > 1 || columns == Columns::Steps {
-                value["app"] = json!(app.app);
+                value["app"] = json!(app.app.as_str());
             }
             list.push(value);
         };
@@ -113,11 +113,10 @@ fn missing(plan: &Plan, app: &AppPlan, apps: &[App]) -> Vec<tombolo_model::app::
     if app.outcome == Outcome::Placed || !app.unplaced.is_empty() {
         return app.unplaced.clone();
     }
-    let about = format!("app {}", app.app);
     let mut reasons: Vec<String> = plan
         .troubles
         .iter()
-        .filter(|trouble| trouble.about == about)
+        .filter(|trouble| trouble.is_about_app(&app.app))
         .map(|trouble| trouble.says.clone())
         .collect();
     if reasons.is_empty() {
@@ -165,7 +164,7 @@ fn row(
     let at = &instance.placement;
     let decision = at.decision.as_ref();
     let mut cells = Vec::new();
-    cells.extend(several.then(|| harmless(&app.app)));
+    cells.extend(several.then(|| harmless(app.app.as_str())));
     cells.extend([harmless(&at.component), at.replica.to_string(), harmless(&at.site)]);
     cells.push(at.node.as_deref().map_or_else(|| "<any>".to_owned(), harmless));
     cells.push(at.engine.map_or_else(|| "<none>".to_owned(), |engine| engine.to_string()));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tombolo_placement::ask::app_id;
+use tombolo_model::AppId;
 use tombolo_placement::plan::{Outcome, Step};
 use tombolo_placement::{Continuum, Options, Plan, Scope, plan};
 
@@ -25,16 +25,16 @@ pub(super) async fn run(shell: &mut Shell, args: &PlanArgs) -> Result<Exit, Fail
     let connection = shell.connect().await?;
     let mut server = Server::look(&connection).await?;
     let namespace = shell.globals.namespace.as_deref();
-    let mut shown: BTreeSet<String> = BTreeSet::new();
+    let mut shown: BTreeSet<AppId> = BTreeSet::new();
     for mut app in files {
         let own = app.metadata.namespace.take();
         let own = namespace.map(str::to_owned).or(own).unwrap_or(connection.namespace.clone());
         app.metadata.namespace = Some(own);
-        shown.insert(app_id(&app));
+        shown.insert(AppId::of(&app));
         server.observed.put(app);
     }
     for name in &args.apps {
-        let id = format!("{}/{name}", connection.namespace);
+        let id = AppId::new(&connection.namespace, name);
         server.app(&id)?;
         shown.insert(id);
     }
@@ -56,7 +56,7 @@ pub(super) async fn run(shell: &mut Shell, args: &PlanArgs) -> Result<Exit, Fail
     let planned = only(planned, &shown);
     placements::print(shell, &planned, &observed.apps, Columns::Steps, args.output)?;
     for id in settled {
-        output::note(&format!("{}: nothing to do, it stays as it is", harmless(id)));
+        output::note(&format!("{}: nothing to do, it stays as it is", harmless(id.as_str())));
     }
     let lacks = |app: &tombolo_placement::plan::AppPlan| {
         shown.contains(&app.app) && app.outcome != Outcome::Placed
@@ -65,12 +65,12 @@ pub(super) async fn run(shell: &mut Shell, args: &PlanArgs) -> Result<Exit, Fail
 }
 
 /// Those that the plan does not even speak of.
-fn settled<'a>(shown: &'a BTreeSet<String>, planned: &Plan) -> Vec<&'a String> {
+fn settled<'a>(shown: &'a BTreeSet<AppId>, planned: &Plan) -> Vec<&'a AppId> {
     shown.iter().filter(|id| !planned.apps.iter().any(|app| app.app == **id)).collect()
 }
 
 /// All of the apps that were asked about, and of the others what would change.
-fn only(mut planned: Plan, shown: &BTreeSet<String>) -> Plan {
+fn only(mut planned: Plan, shown: &BTreeSet<AppId>) -> Plan {
     for app in planned.apps.iter_mut().filter(|app| !shown.contains(&app.app)) {
         app.instances.retain(|instance| !matches!(instance.step, Step::Stay));
     }

@@ -57,7 +57,7 @@ pub(super) async fn run(shell: &mut Shell, args: &WhatIfArgs) -> Result<Exit, Fa
 
 fn as_json(found: &WhatIf) -> serde_json::Value {
     let difference = |one: &Difference| {
-        json!({"app": one.app, "component": one.component, "replica": one.replica,
+        json!({"app": one.app.as_str(), "component": one.component, "replica": one.replica,
             "from": one.from, "to": one.to, "why": one.why})
     };
     json!({
@@ -76,7 +76,7 @@ fn for_people(differences: &[Difference]) -> String {
         let node =
             |node: &Option<String>| node.as_deref().map_or_else(|| "<none>".to_owned(), harmless);
         grid.rows.push(vec![
-            harmless(&one.app),
+            harmless(one.app.as_str()),
             harmless(&one.component),
             one.replica.to_string(),
             node(&one.from),

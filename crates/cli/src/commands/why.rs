@@ -1,8 +1,8 @@
 //! `tombolo why`: the reasons of the past, and what keeps a component off a node now.
 
 use serde_json::{Value, json};
-use tombolo_model::App;
 use tombolo_model::app::{Decision, Placement, Unplaced};
+use tombolo_model::{App, AppId};
 use tombolo_placement::explain::{Pair, pair};
 use tombolo_placement::{Continuum, Options};
 
@@ -118,7 +118,7 @@ async fn now(
     (name, component, node): (&str, Option<&str>, &str),
 ) -> Result<Exit, Failure> {
     let server = Server::look(connection).await?;
-    let id = format!("{}/{name}", connection.namespace);
+    let id = AppId::new(&connection.namespace, name);
     let app = server.app(&id)?;
     known_component(app, name, component)?;
     let components: Vec<&str> = match component {
@@ -131,7 +131,7 @@ async fn now(
     let options = Options::default();
     let mut all: Vec<Value> = Vec::new();
     for component in components {
-        let about = (id.as_str(), component, node);
+        let about = (&id, component, node);
         let found = pair(&continuum, &observed.apps, &running, &options, about)
             .map_err(|trouble| world::as_failure(&trouble))?;
         if args.output == Format::Json {

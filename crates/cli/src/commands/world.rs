@@ -6,9 +6,7 @@ use std::{collections::BTreeMap, io};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tombolo_descriptor::{Colour, Format, NoFiles, Reading, Source, render, render_notes};
-use tombolo_model::{App, keys, validate};
-use tombolo_placement::Trouble;
-use tombolo_placement::ask::app_id;
+use tombolo_model::{App, AppId, Trouble, TroubleKind, keys, validate};
 use tombolo_placement::select::{Limits, WORK_DEFAULT};
 use tombolo_placement::topology::{Topology, icos};
 use tombolo_plan::placing::Observed;
@@ -99,11 +97,10 @@ impl Server {
         Ok(Server { observed })
     }
 
-    /// By `namespace/name`.
-    pub(super) fn app(&self, id: &str) -> Result<&App, Failure> {
-        let known = self.observed.apps.iter().find(|app| app_id(app) == id);
+    pub(super) fn app(&self, id: &AppId) -> Result<&App, Failure> {
+        let known = self.observed.apps.iter().find(|app| AppId::of(app) == *id);
         known.ok_or_else(|| {
-            let name = id.split_once('/').map_or(id, |(_, name)| name);
+            let name = id.name();
             Failure::new(Exit::NotFound, format!("there is no app {name:?}"))
                 .hint("`tombolo get apps -A` lists them all")
         })
@@ -112,9 +109,9 @@ impl Server {
 
 /// What a plan says about names that do not exist, and about everything else.
 pub(super) fn as_failure(trouble: &Trouble) -> Failure {
-    match trouble.says.as_str() {
-        "does not exist" => Failure::new(Exit::NotFound, trouble.to_string()),
-        _ => Failure::failed(trouble.to_string()),
+    match trouble.kind {
+        TroubleKind::NotFound => Failure::new(Exit::NotFound, trouble.to_string()),
+        TroubleKind::Unusable => Failure::failed(trouble.to_string()),
     }
 }
 

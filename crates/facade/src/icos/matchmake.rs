@@ -109,8 +109,7 @@ fn found(plan: &Plan, index: usize, app: &App, known: &App) -> (Vec<Placement>, 
     }
     let mut unplaced = found.unplaced.clone();
     if unplaced.is_empty() {
-        let about = format!("app {}", found.app);
-        let own = plan.troubles.iter().filter(|trouble| trouble.about == about);
+        let own = plan.troubles.iter().filter(|trouble| trouble.is_about_app(&found.app));
         let reasons: Vec<String> = own.map(|trouble| trouble.says.clone()).collect();
         unplaced.extend(app.spec.components.iter().map(|component| Unplaced {
             component: component.name.clone(),

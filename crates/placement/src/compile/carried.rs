@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tombolo_model::App;
+use tombolo_model::{App, AppId};
 
 use crate::affinity::{self, Bounds};
 use crate::continuum::Continuum;
@@ -15,28 +15,24 @@ use crate::running::{Roster, Running};
 pub(super) fn by_link(
     continuum: &Continuum<'_>,
     apps: &[App],
-    ids: &[String],
+    ids: &[AppId],
     which: &[usize],
     roster: &Roster<'_>,
     book: &mut WayBook,
-    counts: impl Fn(&str) -> bool,
+    counts: impl Fn(&AppId) -> bool,
 ) -> BTreeMap<u32, u64> {
     let place =
         |one: &Running| continuum.node_index(&one.node).map(|node| continuum.node(node).zone);
     let mut carried: BTreeMap<u32, u64> = BTreeMap::new();
     for app in which {
         let id = &ids[*app];
-        let namespace = id.split('/').next().unwrap_or_default();
         for component in &apps[*app].spec.components {
             for connection in &component.connects {
                 let bounds = Bounds::of(connection);
                 if bounds.bandwidth_bps == 0 {
                     continue;
                 }
-                let other = match &connection.app {
-                    Some(app) => format!("{namespace}/{app}"),
-                    None => id.clone(),
-                };
+                let other = id.beside(connection.app.as_deref());
                 if !counts(&other) {
                     continue;
                 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tombolo_model::App;
+use tombolo_model::{App, AppId};
 use tombolo_solver::problem::{Class, Edge, Group, Item, Scope};
 
 use super::{Compiled, EdgeOrigin, Kind, Options, Origin, Scoped, by_name, index};
@@ -35,14 +35,14 @@ pub(super) struct FixedEnd {
 /// Connections of one App to another, by the pair of `namespace/name` and component that is called.
 #[derive(Debug, Default)]
 pub(super) struct Crossing {
-    ids: BTreeMap<String, usize>,
+    ids: BTreeMap<AppId, usize>,
     planned: Vec<bool>,
     /// From Apps that stand: who is called, and by which connection.
     into: BTreeMap<(usize, String), Vec<EdgeOrigin>>,
 }
 
 impl Crossing {
-    pub(super) fn of(apps: &[App], ids: &[String], scoped: &Scoped) -> Crossing {
+    pub(super) fn of(apps: &[App], ids: &[AppId], scoped: &Scoped) -> Crossing {
         let mut crossing = Crossing { planned: vec![false; apps.len()], ..Crossing::default() };
         for app in &scoped.planned {
             crossing.planned[*app] = true;
@@ -69,8 +69,7 @@ impl Crossing {
     /// The App that a connection of `app` leads to.
     fn target(&self, apps: &[App], app: usize, named: Option<&str>) -> Option<usize> {
         let Some(name) = named else { return Some(app) };
-        let namespace = apps[app].metadata.namespace.as_deref().unwrap_or("default");
-        self.ids.get(&format!("{namespace}/{name}")).copied()
+        self.ids.get(&AppId::of(&apps[app]).beside(Some(name))).copied()
     }
 
     /// The ends of a planned component's connections that stay where they are.

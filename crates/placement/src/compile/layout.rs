@@ -5,7 +5,7 @@ mod prune;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tombolo_model::Engine;
+use tombolo_model::{AppId, Engine};
 use tombolo_solver::problem::{Candidate, Hops, Link, Node, Route, Scope};
 
 use super::{Compiled, EdgeOrigin, Kind, carried, index, resources};
@@ -374,7 +374,7 @@ fn bound_jitter(compiled: &mut Compiled<'_, '_>, shaky: &BTreeMap<u64, u64>) {
 /// Bandwidth that Apps which are not planned now have set aside, by link of the network.
 pub(crate) fn reserved(compiled: &Compiled<'_, '_>) -> BTreeMap<u32, u64> {
     let Compiled { continuum, apps, ids, scoped, roster, .. } = compiled;
-    let planned: BTreeSet<&str> = scoped.planned.iter().map(|app| ids[*app].as_str()).collect();
+    let planned: BTreeSet<&AppId> = scoped.planned.iter().map(|app| &ids[*app]).collect();
     let mut book = WayBook::default();
     // With a planned App it is an edge of the problem.
     carried::by_link(continuum, apps, ids, &scoped.standing, roster, &mut book, |other| {

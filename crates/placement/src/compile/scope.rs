@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tombolo_model::App;
 use tombolo_model::component::Component;
+use tombolo_model::{App, AppId};
 
 use super::unsettled::Looker;
 use super::{Options, Scope};
@@ -26,14 +26,14 @@ pub(crate) struct Scoped {
 pub(super) fn decide(
     continuum: &Continuum<'_>,
     apps: &[App],
-    ids: &[String],
+    ids: &[AppId],
     sound: &[bool],
     roster: &Roster<'_>,
     options: &Options,
     frozen: &BTreeSet<usize>,
 ) -> Scoped {
     let mut order: Vec<usize> = (0..apps.len()).filter(|app| sound[*app]).collect();
-    order.sort_by_key(|app| ids[*app].as_str());
+    order.sort_by_key(|app| &ids[*app]);
     let goes_on =
         |app: &usize| !apps[*app].spec.stopped && apps[*app].metadata.deletion_timestamp.is_none();
     order.retain(goes_on);
@@ -57,19 +57,19 @@ pub(super) fn decide(
 pub(super) fn free<'a>(
     continuum: &Continuum<'a>,
     apps: &[App],
-    ids: &[String],
+    ids: &[AppId],
     scoped: &Scoped,
     roster: &Roster<'_>,
 ) -> (Vec<Amounts<'a>>, Vec<f64>) {
     let mut free: Vec<Amounts<'a>> =
         continuum.nodes.iter().map(|node| node.total.clone()).collect();
     let mut own = vec![0.0; continuum.nodes.len()];
-    let planned: BTreeSet<&str> = scoped.planned.iter().map(|app| ids[*app].as_str()).collect();
-    let by_id: BTreeMap<&str, &App> = ids.iter().map(String::as_str).zip(apps).collect();
+    let planned: BTreeSet<&AppId> = scoped.planned.iter().map(|app| &ids[*app]).collect();
+    let by_id: BTreeMap<&AppId, &App> = ids.iter().zip(apps).collect();
     for running in roster.iter().filter(|running| running.hold == Hold::Held) {
         let Some(node) = continuum.node_index(&running.node) else { continue };
-        let used = amounts(running, by_id.get(running.app.as_str()).copied());
-        if planned.contains(running.app.as_str()) {
+        let used = amounts(running, running.app.as_ref().and_then(|id| by_id.get(id)).copied());
+        if running.app.as_ref().is_some_and(|id| planned.contains(id)) {
             #[expect(clippy::cast_precision_loss, reason = "cores for a share")]
             let cores = used.cpu_millis as f64 / 1000.0;
             own[node as usize] += cores;

@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tombolo_model::App;
 use tombolo_model::component::Component;
+use tombolo_model::{App, AppId};
 use tombolo_solver::problem::Scope;
 
 use super::{Options, carried, scope};
@@ -34,7 +34,7 @@ impl<'l, 'a> Looker<'l, 'a> {
     pub(super) fn new(
         continuum: &'l Continuum<'a>,
         apps: &[App],
-        ids: &[String],
+        ids: &[AppId],
         which: &[usize],
         roster: &'l Roster<'l>,
         options: &'l Options,
@@ -50,7 +50,7 @@ impl<'l, 'a> Looker<'l, 'a> {
         Looker { continuum, roster, crowded, narrow, options, book }
     }
 
-    pub(super) fn has_to_do(&mut self, app: &App, id: &str) -> bool {
+    pub(super) fn has_to_do(&mut self, app: &App, id: &AppId) -> bool {
         let lacks = app.spec.components.iter().any(|component| {
             let slots = ask::slots(component);
             (0u32..).zip(slots).any(|(replica, slot)| self.unsettled(id, component, replica, slot))
@@ -59,7 +59,13 @@ impl<'l, 'a> Looker<'l, 'a> {
         lacks || self.neighbours_broken(app, id)
     }
 
-    fn unsettled(&mut self, id: &str, component: &Component, replica: u32, slot: Slot<'_>) -> bool {
+    fn unsettled(
+        &mut self,
+        id: &AppId,
+        component: &Component,
+        replica: u32,
+        slot: Slot<'_>,
+    ) -> bool {
         let held =
             self.roster.get(id, &component.name, replica).filter(|one| one.hold == Hold::Held);
         let Some((running, node)) =
@@ -71,7 +77,7 @@ impl<'l, 'a> Looker<'l, 'a> {
             return true;
         }
         let struck = self.options.strikes.iter().any(|strike| {
-            strike.app == id
+            strike.app == *id
                 && strike.component == component.name
                 && strike.node == running.node
                 && reschedule::penalty(strike, self.options.now).counts()
@@ -95,13 +101,9 @@ impl<'l, 'a> Looker<'l, 'a> {
     }
 
     /// Whether a promise about a connection is no longer kept where the two ends run.
-    fn connections_broken(&mut self, id: &str, component: &Component) -> bool {
-        let namespace = id.split('/').next().unwrap_or_default();
+    fn connections_broken(&mut self, id: &AppId, component: &Component) -> bool {
         for connection in component.connects.iter().filter(|one| Bounds::of(one).promised()) {
-            let other = connection
-                .app
-                .as_ref()
-                .map_or_else(|| id.to_owned(), |app| format!("{namespace}/{app}"));
+            let other = id.beside(connection.app.as_deref());
             let bounds = Bounds::of(connection);
             for caller in self.roster.held(id, &component.name) {
                 let Some(from) = self.continuum.node_index(&caller.node) else { continue };
@@ -123,7 +125,7 @@ impl<'l, 'a> Looker<'l, 'a> {
     }
 
     /// Whether instances are together or apart where the App says otherwise by now.
-    fn neighbours_broken(&self, app: &App, id: &str) -> bool {
+    fn neighbours_broken(&self, app: &App, id: &AppId) -> bool {
         let spec = &app.spec;
         let held = |name: &str| -> Vec<&Running> {
             let component = spec.components.iter().find(|component| component.name == name);
@@ -174,14 +176,15 @@ fn has_grown(component: &Component, running: &Running) -> bool {
 fn crowded(
     continuum: &Continuum<'_>,
     apps: &[App],
-    ids: &[String],
+    ids: &[AppId],
     roster: &Roster<'_>,
 ) -> BTreeSet<u32> {
-    let by_id: BTreeMap<&str, &App> = ids.iter().map(String::as_str).zip(apps).collect();
+    let by_id: BTreeMap<&AppId, &App> = ids.iter().zip(apps).collect();
     let mut used: BTreeMap<u32, Amounts<'_>> = BTreeMap::new();
     for running in roster.iter().filter(|running| running.hold == Hold::Held) {
         if let Some(node) = continuum.node_index(&running.node) {
-            let amounts = scope::amounts(running, by_id.get(running.app.as_str()).copied());
+            let amounts =
+                scope::amounts(running, running.app.as_ref().and_then(|id| by_id.get(id)).copied());
             used.entry(node).or_default().add(&amounts);
         }
     }

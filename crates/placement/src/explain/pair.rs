@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tombolo_model::App;
+use tombolo_model::{About, App, AppId, Trouble};
 use tombolo_solver::problem::Choice;
 
 use super::neighbours::{self, Neighbours};
@@ -12,7 +12,6 @@ use crate::filter::{self, Look};
 use crate::paths::WayBook;
 use crate::reschedule;
 use crate::running::{Hold, Running};
-use crate::trouble::Trouble;
 use crate::words;
 
 /// Which end of a connection one is.
@@ -41,19 +40,19 @@ pub fn pair(
     apps: &[App],
     running: &[Running],
     options: &Options,
-    (app, component, node): (&str, &str, &str),
+    (app, component, node): (&AppId, &str, &str),
 ) -> Result<Pair, Trouble> {
-    let missing = |what: &str, name: &str| Trouble::new(format!("{what} {name}"), "does not exist");
-    let ids: Vec<String> = apps.iter().map(crate::ask::app_id).collect();
-    let which = ids.iter().position(|id| id == app).ok_or_else(|| missing("app", app))?;
+    let about = About::App(app.clone());
+    let which = apps.iter().position(|one| AppId::of(one) == *app);
+    let which = which.ok_or_else(|| Trouble::not_found(about.clone()))?;
     let part = apps[which].spec.components.iter().position(|one| one.name == component);
-    let part = part.ok_or_else(|| missing("component", component))?;
-    let node = continuum.node_index(node).ok_or_else(|| missing("node", node))?;
+    let part = part.ok_or_else(|| Trouble::not_found(About::Component(component.to_owned())))?;
+    let missing = || Trouble::not_found(About::Node(node.to_owned()));
+    let node = continuum.node_index(node).ok_or_else(missing)?;
     let others: BTreeSet<usize> = (0..apps.len()).filter(|other| *other != which).collect();
     let options = Options { scope: Scope::All, ..options.clone() };
     let compiled = compile::compile_without(continuum, apps, running, &options, &others);
-    let about = format!("app {app}");
-    if let Some(trouble) = compiled.troubles.iter().find(|trouble| trouble.about == about) {
+    if let Some(trouble) = compiled.troubles.iter().find(|trouble| trouble.is_about_app(app)) {
         return Err(trouble.clone());
     }
     let Some((item, mut failing)) = subject(&compiled, part, node) else {

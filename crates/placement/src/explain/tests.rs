@@ -4,6 +4,7 @@ mod suggestions;
 
 use expect_test::expect;
 use serde_json::json;
+use tombolo_model::TroubleKind;
 
 use super::*;
 use crate::continuum::Continuum;
@@ -213,9 +214,9 @@ fn says_everything_that_fails_for_a_pair() {
     ]);
     let world = world(text).with([web(parts)]);
     let (continuum, _) = Continuum::of(&world.sites, &world.nodes, &world.links);
+    let (app, options) = (AppId::new("shop", "web"), Options::default());
     let ask = |node: &str| {
-        pair(&continuum, &world.apps, &world.running, &Options::default(), ("shop/web", "a", node))
-            .unwrap()
+        pair(&continuum, &world.apps, &world.running, &options, (&app, "a", node)).unwrap()
     };
     expect![[r#"
         needs a node that takes new work, is cordoned
@@ -227,8 +228,14 @@ fn says_everything_that_fails_for_a_pair() {
     let here = ask("x");
     assert_eq!(here.failing, [] as [String; 0]);
     assert_eq!(here.instead, [("x".to_owned(), here.score)]);
-    let missing = pair(&continuum, &world.apps, &[], &Options::default(), ("shop/web", "a", "z"));
-    assert_eq!(missing.unwrap_err().to_string(), "node z: does not exist");
+    let missing = |of: (&AppId, &str, &str)| {
+        let trouble = pair(&continuum, &world.apps, &[], &options, of).unwrap_err();
+        (trouble.kind, trouble.to_string())
+    };
+    let none = |what: &str| (TroubleKind::NotFound, format!("{what}: does not exist"));
+    assert_eq!(missing((&app, "a", "z")), none("node z"));
+    assert_eq!(missing((&app, "c", "x")), none("component c"));
+    assert_eq!(missing((&AppId::new("shop", "db"), "a", "x")), none("app shop/db"));
 }
 
 #[test]
@@ -260,7 +267,8 @@ fn says_what_neighbours_leave_for_a_pair() {
         let broken = crate::testing::app("broken", json!({"components": []}));
         let world = world(text).with([broken, web.clone()]);
         let (continuum, _) = Continuum::of(&world.sites, &world.nodes, &world.links);
-        let about = ("shop/web", component, node);
+        let app = AppId::new("shop", "web");
+        let about = (&app, component, node);
         let found = pair(&continuum, &world.apps, &world.running, &Options::default(), about);
         found.unwrap().failing.join("\n")
     };

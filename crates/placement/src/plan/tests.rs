@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
-use tombolo_model::Engine;
+use tombolo_model::{AppId, Engine};
 
 use crate::compile::{Options, Scope};
 use crate::running::{Strike, Verdict};
@@ -486,7 +486,7 @@ fn a_violated_place_is_left_avoided_and_in_the_end_forgiven() {
     let world = world(&text).with([web(json!([{"name": "a", "needs": {"sites": ["athens"]}}]))]);
     let at = |now: u64, verdict: Verdict| {
         let strike = Strike {
-            app: "shop/web".into(),
+            app: AppId::new("shop", "web"),
             component: "a".into(),
             node: "a1".into(),
             at: 1000,

@@ -41,7 +41,7 @@ fn a_move_gains_what_it_says() {
 #[test]
 fn a_penalty_decays_and_ends() {
     let strike = |verdict| Strike {
-        app: String::new(),
+        app: AppId::new("", ""),
         component: String::new(),
         node: String::new(),
         at: 1000,
@@ -167,7 +167,7 @@ proptest! {
                     !matches!(instance.step, Step::Stay)
                 });
                 for app in plan.apps.iter().filter(|app| app.outcome != Outcome::Placed) {
-                    let held = before.iter().filter(|r| r.app == app.app && r.hold == Hold::Held).count();
+                    let held = before.iter().filter(|r| r.app.as_ref() == Some(&app.app) && r.hold == Hold::Held).count();
                     prop_assert_eq!(app.instances.len(), held, "{:?} lost something", app.app);
                 }
                 let surplus = !plan.surplus.is_empty();

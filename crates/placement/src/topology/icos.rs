@@ -14,11 +14,10 @@ use tombolo_model::needs::Resources;
 use tombolo_model::node::{Energy, Vulnerabilities};
 use tombolo_model::site::Location;
 use tombolo_model::{
-    BitRate, Bytes, Cpu, Engine, Node, NodeSpec, NodeStatus, Site, SiteSpec, keys,
+    About, BitRate, Bytes, Cpu, Engine, Node, NodeSpec, NodeStatus, Site, SiteSpec, Trouble, keys,
 };
 
 use super::Topology;
-use crate::trouble::Trouble;
 
 /// The aggregator of a large federation knows some thousand.
 const NODES_MAX: usize = 100_000;
@@ -30,10 +29,13 @@ const PARTS_MAX: usize = 256;
 pub fn icos(document: &Value) -> Result<Topology, Trouble> {
     let Some(clusters) = document.get("cluster") else {
         let says = "it has no \"cluster\", so it is not the taxonomy of an ICOS aggregator";
-        return Err(Trouble::new("topology", says));
+        return Err(Trouble::new(About::Topology, says));
     };
     let Some(clusters) = clusters.as_object() else {
-        return Err(Trouble::new("topology", "\"cluster\" is not an object of clusters by id"));
+        return Err(Trouble::new(
+            About::Topology,
+            "\"cluster\" is not an object of clusters by id",
+        ));
     };
     let mut topology = Topology::default();
     let mut taken: BTreeSet<String> = BTreeSet::new();
@@ -56,7 +58,7 @@ pub fn icos(document: &Value) -> Result<Topology, Trouble> {
         for (id, node) in cluster["node"].as_object().into_iter().flatten() {
             if topology.nodes.len() == NODES_MAX {
                 let says = format!("only the first {NODES_MAX} nodes are used");
-                topology.troubles.push(Trouble::new("topology", says));
+                topology.troubles.push(Trouble::new(About::Topology, says));
                 return Ok(topology);
             }
             let mut own = name_of(node, id);
@@ -85,7 +87,7 @@ fn engine(cluster: &Value, name: &str, troubles: &mut Vec<Trouble>) -> Engine {
         Some("host" | "process" | "bare-metal") => Engine::Host,
         Some(other) => {
             let says = format!("its type {other:?} is unknown, it is taken as kubernetes");
-            troubles.push(Trouble::new(format!("site {name}"), says));
+            troubles.push(Trouble::new(About::Site(name.to_owned()), says));
             Engine::Kubernetes
         }
     }

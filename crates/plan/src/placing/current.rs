@@ -7,17 +7,13 @@ use tombolo_model::app::Placement;
 use tombolo_model::component::Component;
 use tombolo_model::condition::{self, AVAILABLE, DEGRADED, READY};
 use tombolo_model::needs::Resources;
-use tombolo_model::{App, Assignment, Condition, ConditionStatus, Node, Site};
-use tombolo_placement::ask::app_id;
+use tombolo_model::{App, AppId, Assignment, Condition, ConditionStatus, InstanceKey, Node, Site};
 use tombolo_placement::{Hold, Running};
 
 use super::rule::{current, patience};
 use super::{Memory, Observed};
 use crate::Monotonic;
 use crate::instances::ROLLED_BACK;
-
-/// Ends the id of an App for instances that are on their way out. No name has this character.
-const LEAVING: char = '\u{1}';
 
 /// A component and the number of the instance.
 pub(super) type Instance<'o> = (&'o str, u32);
@@ -27,7 +23,7 @@ pub(super) type Instance<'o> = (&'o str, u32);
 pub(super) struct View<'o> {
     pub app: &'o App,
     /// Where its instances are to be, as decided before; none when it is stopped.
-    pub current: BTreeMap<(String, u32), Placement>,
+    pub current: BTreeMap<InstanceKey, Placement>,
     /// All of its Assignments, by name.
     pub own: BTreeMap<&'o str, &'o Assignment>,
     memory: &'o Memory,
@@ -134,7 +130,7 @@ impl<'o> World<'o> {
             }
             let replica = u32::try_from(running.len()).unwrap_or(u32::MAX);
             running.push(Running {
-                app: format!("{}{LEAVING}", assignment.spec.app),
+                app: None,
                 component: assignment.spec.component.clone(),
                 replica,
                 node: node.to_owned(),
@@ -152,7 +148,7 @@ impl<'o> World<'o> {
         let component = view.component(&at.component);
         let lost = component.is_none_or(|component| self.is_lost(view.app, component, &node));
         Some(Running {
-            app: app_id(view.app),
+            app: Some(AppId::of(view.app)),
             component: at.component.clone(),
             replica: at.replica,
             node,

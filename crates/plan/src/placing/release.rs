@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tombolo_model::app::DisconnectAction;
 use tombolo_model::keys::FINALIZER_ASSIGNMENT;
-use tombolo_model::{Assignment, AssignmentSpec};
+use tombolo_model::{Assignment, AssignmentSpec, InstanceKey};
 
 use super::Release;
 use super::current::World;
@@ -77,7 +77,7 @@ fn patience(assignment: &Assignment, world: &World<'_>) -> Option<Duration> {
         let owners = assignment.metadata.owner_references.iter().flatten();
         let ours = owners.into_iter().any(|owner| known(&owner.uid));
         let stays = ours && view.app.metadata.deletion_timestamp.is_none();
-        let wanted = view.current.contains_key(&(spec.component.clone(), spec.replica));
+        let wanted = view.current.contains_key(&InstanceKey::new(&spec.component, spec.replica));
         (stays && wanted).then_some(())
     };
     let keeps = match &spec.disconnect {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tombolo_model::app::{Decision, Disconnect, DisconnectAction, OnReturn, Placement};
 use tombolo_model::component::Component;
-use tombolo_model::{App, Assignment};
+use tombolo_model::{App, Assignment, InstanceKey};
 use tombolo_placement::ask::engine_on;
 
 use super::current::Ground;
@@ -23,7 +23,7 @@ pub(super) fn current(
     app: &App,
     own: &BTreeMap<&str, &Assignment>,
     ground: &Ground<'_>,
-) -> BTreeMap<(String, u32), Placement> {
+) -> BTreeMap<InstanceKey, Placement> {
     let mut current = BTreeMap::new();
     if app.spec.stopped {
         return current;
@@ -31,12 +31,12 @@ pub(super) fn current(
     for assignment in own.values().filter(|own| own.metadata.deletion_timestamp.is_none()) {
         let spec = &assignment.spec;
         current
-            .entry((spec.component.clone(), spec.replica))
+            .entry(InstanceKey::new(&spec.component, spec.replica))
             .or_insert_with(|| placement(assignment));
     }
     for at in app.status.iter().flat_map(|status| &status.placements) {
         let at = returned(app, at, own, ground).unwrap_or_else(|| at.clone());
-        current.insert((at.component.clone(), at.replica), at);
+        current.insert(InstanceKey::placed(&at), at);
     }
     current
 }

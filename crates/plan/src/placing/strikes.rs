@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tombolo_model::condition::{self, DEGRADED};
-use tombolo_model::{Assignment, ConditionStatus};
+use tombolo_model::{AppId, Assignment, ConditionStatus};
 use tombolo_placement::Strike;
 use tombolo_placement::running::Verdict;
 
@@ -41,7 +41,7 @@ const REASONS: [&str; 13] = [
 ];
 
 /// A component of an App, by the App's id.
-pub(super) type Part = (String, String);
+pub(super) type Part = (AppId, String);
 
 /// Since when and until when a component failed on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,8 +67,7 @@ pub(super) fn remember<'a>(
     for assignment in assignments.iter().filter(heard).filter(|one| fails(one)) {
         let spec = &assignment.spec;
         let Some(node) = spec.node.clone() else { continue };
-        let namespace = assignment.metadata.namespace.as_deref().unwrap_or("default");
-        let part = (format!("{namespace}/{}", spec.app), spec.component.clone());
+        let part = (AppId::owning(assignment), spec.component.clone());
         let trouble = troubles.entry(part).or_default().entry(node);
         let trouble = trouble.or_insert(Trouble { first: now, last: now });
         if now.since(trouble.last) > CALM {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tombolo_model::app::{Placement, Unplaced};
-use tombolo_placement::ask::app_id;
+use tombolo_model::{AppId, InstanceKey};
 use tombolo_placement::plan::{AppPlan, InstancePlan, Outcome, Step};
 
 use super::current::{View, World};
@@ -44,8 +44,7 @@ impl Verdict {
         let mut verdict = Verdict { placements, waits: placed.is_some(), ..Verdict::default() };
         if let Some(plan) = plan.filter(|plan| plan.outcome != Outcome::Placed) {
             verdict.unplaced.clone_from(&plan.unplaced);
-            let about = format!("app {}", plan.app);
-            let own = planned.troubles.iter().filter(|trouble| trouble.about == about);
+            let own = planned.troubles.iter().filter(|trouble| trouble.is_about_app(&plan.app));
             if plan.outcome == Outcome::Refused {
                 verdict.refused = own.map(|trouble| trouble.says.clone()).collect();
             }
@@ -61,7 +60,7 @@ impl Verdict {
 /// Whoever stays keeps the reasons for which it came.
 fn given(view: &View<'_>, instance: &InstancePlan, world: &World<'_>) -> Placement {
     let at = &instance.placement;
-    let known = view.current.get(&(at.component.clone(), at.replica));
+    let known = view.current.get(&InstanceKey::placed(at));
     if let Some(known) = known.filter(|known| known.node == at.node && known.engine == at.engine) {
         return named(view, known.clone());
     }
@@ -83,11 +82,11 @@ fn given(view: &View<'_>, instance: &InstancePlan, world: &World<'_>) -> Placeme
 
 /// What runs and is still wanted, where it is.
 fn kept(view: &View<'_>, planned: &tombolo_placement::Plan) -> Vec<Placement> {
-    let id = app_id(view.app);
+    let id = AppId::of(view.app);
     let surplus: BTreeSet<(&str, u32)> = planned
         .surplus
         .iter()
-        .filter(|surplus| surplus.running.app == id)
+        .filter(|surplus| surplus.running.app.as_ref() == Some(&id))
         .map(|surplus| (surplus.running.component.as_str(), surplus.running.replica))
         .collect();
     let wanted = |at: &&Placement| !surplus.contains(&(at.component.as_str(), at.replica));
@@ -108,7 +107,7 @@ fn must_wait(view: &View<'_>, plan: &AppPlan) -> bool {
     let mut down: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for instance in &plan.instances {
         let at = &instance.placement;
-        let known = view.current.get(&(at.component.clone(), at.replica));
+        let known = view.current.get(&InstanceKey::placed(at));
         let is_up = known.is_some_and(|known| view.is_up(known));
         let (moves, others) = down.entry(&at.component).or_default();
         match instance.step {

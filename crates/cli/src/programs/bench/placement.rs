@@ -123,7 +123,7 @@ fn named(made: &Instance, number: usize) -> App {
 fn why_ms() -> anyhow::Result<(f64, f64)> {
     let made = instance(&Shape { sites: 200, nodes: 10_000, components: 10, seed: 5 });
     let apps = [made.app.clone()];
-    let app = tombolo_placement::ask::app_id(&made.app);
+    let app = tombolo_model::AppId::of(&made.app);
     let options = Options::default();
     let mut times: Vec<Duration> = Vec::new();
     for question in 0..QUESTIONS {
