@@ -10,6 +10,7 @@
 //! | `lock` | both | held for as long as a supervisor lives, or one is started |
 //! | `out`, `err`, `control` | | pipes with a name: they outlive whoever reads them |
 //! | `alive` | | a pipe that the supervisor holds open; whoever reads it sees the end of it |
+//! | `out.spool`, `err.spool` | supervisor | what it took from the pipes and has not yet written to the log |
 //! | `log/` | supervisor | what the instance wrote |
 //! | `work/` | instance | its working directory |
 
@@ -132,6 +133,11 @@ impl Folder {
 
     pub(crate) fn err(&self) -> PathBuf {
         self.path.join("err")
+    }
+
+    /// By source, as the log's writer has them.
+    pub(crate) fn spools(&self) -> [PathBuf; 2] {
+        [self.path.join("out.spool"), self.path.join("err.spool")]
     }
 
     pub(crate) fn control(&self) -> PathBuf {

@@ -21,6 +21,7 @@ mod look;
 mod port;
 mod procfs;
 mod program;
+mod spool;
 mod start;
 pub mod supervise;
 mod supervisor;

@@ -1,5 +1,6 @@
 //! The log of an instance on disk: numbered files, each line with its time and its source. The
-//! supervisor writes with [`Writer`]; `logs` reads.
+//! supervisor writes with [`Writer`]; `logs` reads. What is on its way from a pipe to the log is in a
+//! [`Spool`], so that a supervisor that is killed loses none of it.
 //!
 //! A line is `MILLISECONDS o|e TEXT`. A new file gets the next number and the oldest goes, so that
 //! no name ever means another file, and a reader who follows only has to look for the next number.
@@ -7,6 +8,7 @@
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -15,6 +17,7 @@ use bytes::Bytes;
 use tombolo_driver::{LINE_BYTES_MAX, LogLine, Source};
 
 use crate::launch::LogLimits;
+use crate::spool::{self, Mark, Spool};
 
 /// The last lines that are kept for the record of an exit: what a person reads first.
 const TAIL_LINES: usize = 20;
@@ -38,7 +41,12 @@ pub(crate) struct Writer {
     lost: u64,
     /// The last write broke off in the middle of a line.
     torn: bool,
+    /// By source. There is none where a full disk has no room for it.
+    spools: [Option<Spool>; 2],
 }
+
+/// The pipes of an instance.
+const SOURCES: [Source; 2] = [Source::Stdout, Source::Stderr];
 
 impl Writer {
     /// Goes on where the last one left off: one that restarts often keeps what it wrote.
@@ -56,7 +64,51 @@ impl Writer {
             tail: VecDeque::new(),
             lost: 0,
             torn: false,
+            spools: [None, None],
         }
+    }
+
+    /// For a new run, with spools at these paths, by source.
+    pub(crate) fn begin(folder: PathBuf, limits: LogLimits, spools: [PathBuf; 2]) -> Writer {
+        let spools = spools.map(|path| Spool::create(&path).ok());
+        Writer { spools, ..Writer::new(folder, limits) }
+    }
+
+    /// For a supervisor that was killed: what it took from the pipes and did not write is written.
+    pub(crate) fn adopt(
+        folder: PathBuf,
+        limits: LogLimits,
+        spools: [PathBuf; 2],
+        now: SystemTime,
+    ) -> Writer {
+        let opened = spools.map(|path| Spool::open(&path).ok());
+        for mark in opened.iter().flatten().filter_map(|(_, mark)| *mark) {
+            cut(&folder, mark);
+        }
+        let spools = opened.map(|opened| opened.map(|(spool, _)| spool));
+        let mut writer = Writer { spools, ..Writer::new(folder, limits) };
+        for source in SOURCES {
+            let spool = writer.spools[index(source)].as_ref();
+            let bytes = spool.and_then(|spool| spool.unsettled().ok()).unwrap_or_default();
+            writer.take(source, &bytes, now);
+        }
+        writer
+    }
+
+    /// Takes from a pipe what there is, at most a buffer full. Says whether there was anything.
+    pub(crate) fn take_from(
+        &mut self,
+        source: Source,
+        pipe: impl AsFd,
+        buffer: &mut [u8],
+        now: SystemTime,
+    ) -> bool {
+        let count = match &mut self.spools[index(source)] {
+            Some(spool) => spool.take(pipe, buffer),
+            None => spool::read(pipe, buffer),
+        };
+        self.take(source, &buffer[..count], now);
+        count > 0
     }
 
     /// Takes what the instance wrote. A full disk loses lines and never holds up the instance.
@@ -77,16 +129,17 @@ impl Writer {
         // A long line must not keep its room for ever.
         partial.shrink_to(1024);
         self.partial[index(source)] = partial;
-        self.write(&out, lines, now);
+        self.write(source, &out, lines, now);
     }
 
     /// What is left of a last line without an end, and the last lines of all.
     pub(crate) fn finish(&mut self, now: SystemTime) -> Vec<String> {
-        for source in [Source::Stdout, Source::Stderr] {
+        for source in SOURCES {
             if !self.partial[index(source)].is_empty() {
                 self.take(source, b"\n", now);
             }
         }
+        self.spools.iter_mut().filter_map(Option::take).for_each(Spool::remove);
         self.tail.drain(..).collect()
     }
 
@@ -100,7 +153,7 @@ impl Writer {
         self.tail.push_back(readable(text));
     }
 
-    fn write(&mut self, lines: &[u8], count: u64, now: SystemTime) {
+    fn write(&mut self, source: Source, lines: &[u8], count: u64, now: SystemTime) {
         if lines.is_empty() {
             return;
         }
@@ -114,13 +167,16 @@ impl Writer {
             bytes.extend_from_slice(lost.as_bytes());
         }
         bytes.extend_from_slice(lines);
-        match self.append(&bytes) {
+        match self.append(source, &bytes) {
             Ok(()) => (self.lost, self.torn) = (0, false),
             Err(_) => (self.lost, self.torn) = (self.lost + count, true),
         }
+        if let Some(spool) = &mut self.spools[index(source)] {
+            spool.settle(self.partial[index(source)].len());
+        }
     }
 
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn append(&mut self, source: Source, bytes: &[u8]) -> io::Result<()> {
         if self.written_bytes >= self.limits.file_bytes_max {
             self.file = None;
             self.full = true;
@@ -137,6 +193,9 @@ impl Writer {
                 self.file.insert(file)
             }
         };
+        if let Some(spool) = &self.spools[index(source)] {
+            spool.begin(Mark { number: self.number, length: self.written_bytes });
+        }
         file.write_all(bytes)?;
         self.written_bytes += bytes.len() as u64;
         Ok(())
@@ -177,6 +236,15 @@ pub(crate) fn read_line(line: &[u8]) -> Option<LogLine> {
     };
     let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(millis));
     Some(LogLine { at, source, part: None, text: Bytes::copy_from_slice(text) })
+}
+
+/// Back to the mark. The write after it may have been done whole, in part or not at all.
+fn cut(folder: &Path, mark: Mark) {
+    let file = OpenOptions::new().write(true).open(path(folder, mark.number));
+    let longer = |file: &File| file.metadata().is_ok_and(|found| found.len() > mark.length);
+    if let Some(file) = file.ok().filter(longer) {
+        _ = file.set_len(mark.length);
+    }
 }
 
 fn open(folder: &Path, number: u64) -> io::Result<File> {

@@ -218,7 +218,12 @@ impl Tended {
         parentage: Parentage,
         pipes: Pipes,
     ) -> Tended {
-        let log = Writer::new(folder.log(), record.log);
+        let log = match parentage {
+            Parentage::Ours => Writer::begin(folder.log(), record.log, folder.spools()),
+            Parentage::Adopted => {
+                Writer::adopt(folder.log(), record.log, folder.spools(), SystemTime::now())
+            }
+        };
         Tended { folder, record, main, parentage, pipes, log, stopping: None, told: false }
     }
 }

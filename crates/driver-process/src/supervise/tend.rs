@@ -1,8 +1,7 @@
 //! The loop of a supervisor: take what the instance writes, obey what the driver writes, notice the
 //! end. One `poll` over four descriptors; nothing happens between two of its returns.
 
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, SystemTime};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -14,6 +13,7 @@ use tombolo_driver::Source;
 use crate::folder::{Folder, InstanceRecord};
 use crate::logfile::Writer;
 use crate::procfs::{self, ProcessKey};
+use crate::spool::read;
 
 use super::Pipes;
 
@@ -155,9 +155,8 @@ impl Tended {
                 Source::Stdout => &self.pipes.out,
                 Source::Stderr => &self.pipes.err,
             };
-            match read(pipe, buffer) {
-                0 => return,
-                count => self.log.take(source, &buffer[..count], SystemTime::now()),
+            if !self.log.take_from(source, pipe, buffer, SystemTime::now()) {
+                return;
             }
         }
     }
@@ -177,16 +176,5 @@ fn how(status: WaitStatus) -> Ended {
         (Some(code), _) => Ended::Code(code),
         (None, Some(signal)) => Ended::Signal(signal),
         (None, None) => Ended::Unknown,
-    }
-}
-
-/// How much was read; nothing if there is nothing.
-fn read(pipe: impl AsFd, buffer: &mut [u8]) -> usize {
-    loop {
-        match rustix::io::read(&pipe, &mut *buffer).map_err(io::Error::from) {
-            Ok(count) => return count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
-            Err(_) => return 0,
-        }
     }
 }
