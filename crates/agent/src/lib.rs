@@ -20,6 +20,7 @@ mod feed;
 mod health;
 pub mod heartbeat;
 pub mod held;
+pub mod issue;
 pub mod join;
 pub mod join_file;
 mod lighthouse;

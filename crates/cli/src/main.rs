@@ -12,7 +12,6 @@ mod files;
 mod follow;
 mod moment;
 mod output;
-mod parts;
 mod places;
 mod programs;
 mod schemas;
@@ -41,7 +40,9 @@ fn main() -> ExitCode {
             return tombolo_driver_process::supervise::main(words);
         }
         // The parts of the sample application, which an agent starts as it would any program.
-        Some(word) if word == parts::WORD => return parts::main(words),
+        Some(word) if word == tombolo_demo::parts::WORD => {
+            return tombolo_demo::parts::main(words);
+        }
         Some(_) | None => (),
     }
     let arguments = match Arguments::try_parse() {

@@ -34,7 +34,6 @@ mod why;
 mod world;
 
 pub(crate) use fleet::{NodeCommand, SiteCommand};
-pub(crate) use token_join::{hand_out as hand_out_join_file, object as join_token};
 
 use crate::{
     args::ShellCommand,

@@ -10,9 +10,9 @@ use std::{
 use base64::Engine as _;
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use tombolo_agent::issue::join_token;
 use tombolo_agent::{JoinFile, Lighthouse};
 use tombolo_identity::{Token, joining::TOKEN_LIFE_MAX};
-use tombolo_model::keys::API_VERSION;
 
 use super::{
     selection::{self, CHUNK_SIZE},
@@ -83,26 +83,6 @@ pub(super) async fn create(
     Ok(Exit::Ok)
 }
 
-/// Makes a token on the server, and gives what a machine joins with. For programs that start agents.
-pub(crate) async fn hand_out(
-    connection: &Connection,
-    site: &str,
-    address: String,
-) -> Result<JoinFile, Failure> {
-    let token = Token::generate().map_err(|error| Failure::failed(error.to_string()))?;
-    let expires = moment::now().checked_add(TOKEN_LIFE_MAX);
-    let expires = expires.map_err(|error| Failure::failed(error.to_string()))?;
-    let path = catalogue::known("JoinToken").collection(None);
-    connection.post(&path, &object(&token, site, expires)).await?;
-    let addresses = [address];
-    join_file(
-        connection,
-        &Wanted { site, ttl: TOKEN_LIFE_MAX, addresses: &addresses, lighthouses: &[] },
-        &token,
-        expires,
-    )
-}
-
 fn join_file(
     connection: &Connection,
     wanted: &Wanted<'_>,
@@ -148,16 +128,9 @@ fn authority(connection: &Connection) -> Result<String, Failure> {
     Ok(pem(authority))
 }
 
-/// The JoinToken as the server gets it: with the hash, and without the secret.
-pub(crate) fn object(token: &Token, site: &str, expires: Timestamp) -> Value {
-    json!({
-        "apiVersion": API_VERSION, "kind": "JoinToken",
-        "metadata": {"name": token.hash().join_token_name()},
-        "spec": {
-            "site": site, "hash": token.hash().to_string(),
-            "expires": expires.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        },
-    })
+/// The JoinToken as it is sent.
+fn object(token: &Token, site: &str, expires: Timestamp) -> Value {
+    json!(join_token(token, site, expires))
 }
 
 fn pem(der: &[u8]) -> String {
@@ -227,10 +200,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sent_is_not_the_token() {
-        let token = Token::from_bytes([7; 32]);
-        let object = object(&token, "north", Timestamp::UNIX_EPOCH);
-        assert!(!object.to_string().contains(&token.reveal()));
+    fn a_join_token_is_known_by_its_name() {
+        let object = object(&Token::from_bytes([7; 32]), "north", Timestamp::UNIX_EPOCH);
         assert!(is_name(object["metadata"]["name"].as_str().expect("a name")));
         assert!(!is_name("join-me"));
     }

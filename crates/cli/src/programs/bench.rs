@@ -1,25 +1,12 @@
-//! `tombolo bench`: the numbers of the README, one JSON line each. Called by `programs::run`.
-
-mod agent;
-mod api;
-mod deploy;
-mod descriptor;
-mod etcd;
-mod fleet;
-mod image;
-mod machine;
-mod numbers;
-mod placement;
-mod relay;
-mod server;
-mod store;
-mod watch;
-mod wire;
+//! `tombolo bench`: the arguments, and one JSON line printed. What is measured is in `tombolo_bench`.
+//! Called by `programs::run`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use tombolo_bench::{BENCHES, Bench, Settings};
 
 use super::agent::DockerArgs;
 use crate::failure::{Exit, Failure};
@@ -33,7 +20,8 @@ use crate::output::Out;
 #[derive(Args, Debug)]
 pub(crate) struct BenchArgs {
     /// What to measure.
-    pub(crate) name: Bench,
+    #[arg(value_parser = bench())]
+    pub(crate) name: &'static Bench,
     /// Measure on the disk of this folder; the folder for temporary files if left out.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
@@ -53,43 +41,28 @@ pub(crate) struct BenchArgs {
     pub(crate) agents: usize,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Bench {
-    /// Durable creates against the disk and etcd; memory and restart with 50,000 objects.
-    Store,
-    /// The way of a change to 1,000 watchers, and the cost of a frozen one.
-    Watch,
-    /// Start, memory, creates, lists and gets of a server, over TLS.
-    Api,
-    /// Text of every format to an App, a megabyte at a time.
-    Descriptor,
-    /// From an App to its process or its container, up and known to be.
-    Deploy,
-    /// What an idle agent takes in memory, processor and traffic; a thousand that join at once.
-    Agent,
-    /// Placements a second, the gap to the proven bound, growth to 100,000 nodes, and `why`.
-    Placement,
+/// One of those that there are, by its name.
+fn bench() -> impl TypedValueParser<Value = &'static Bench> {
+    let names = BENCHES.iter().map(|bench| PossibleValue::new(bench.name).help(bench.help));
+    PossibleValuesParser::new(names).try_map(|name| {
+        let found = BENCHES.iter().find(|bench| bench.name == name);
+        found.ok_or("there is no such bench")
+    })
 }
 
 pub(crate) fn run(args: BenchArgs) -> Result<Exit, Failure> {
-    let failed = |error: anyhow::Error| Failure::failed(format!("{error:#}"));
-    let base = args.dir.unwrap_or_else(std::env::temp_dir);
-    let dir = tempfile::Builder::new()
-        .prefix("tombolo-bench-")
-        .tempdir_in(&base)
-        .map_err(|error| Failure::failed(format!("cannot use {}: {error}", base.display())))?;
-    let runtime = super::up::runtime()?;
-    let line = match args.name {
-        Bench::Store => runtime.block_on(store::run(dir.path())),
-        Bench::Watch => runtime.block_on(watch::run(dir.path())),
-        Bench::Api => runtime.block_on(api::run(dir.path())),
-        Bench::Descriptor => descriptor::run(),
-        Bench::Deploy => runtime.block_on(deploy::run(dir.path(), args.apps, &args.docker.at())),
-        Bench::Agent => runtime.block_on(agent::run(dir.path(), args.period, args.agents)),
-        Bench::Placement => placement::run(args.models.as_deref()),
+    let settings = Settings {
+        folder: args.dir.unwrap_or_else(std::env::temp_dir),
+        models: args.models,
+        apps: args.apps,
+        docker: args.docker.at(),
+        period: args.period,
+        agents: args.agents,
     };
+    let line = super::up::runtime()?.block_on(tombolo_bench::run(args.name, &settings));
+    let line = line.map_err(|error| Failure::failed(format!("{error:#}")))?;
     let mut out = Out::stdout();
-    out.line(&line.map_err(failed)?.to_string())?;
+    out.line(&line.to_string())?;
     out.flush()?;
     Ok(Exit::Ok)
 }

@@ -7,15 +7,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use tombolo_agent::Error;
 use tombolo_agent::removal::{self, AGENT_LOCK, Files, How, SERVER_LOCK};
+use tombolo_demo::{MARK, SITES_FOLDER, agent_folders, end_agents};
 
-use super::demo::{MARK, SITES_FOLDER};
 use super::up;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, note};
 use crate::places;
-
-/// Where `tombolo up` has the agent of its own machine.
-const AGENT_FOLDER: &str = "agent";
 
 /// End the demo that `tombolo up --demo` started, and remove all of it.
 ///
@@ -90,7 +87,7 @@ async fn remove(folder: &Path) -> Result<(), Failure> {
     // or what was left without it, is ended below.
     let server = removal::end_holder(&folder.join(SERVER_LOCK), How::Orderly).await;
     let server = server.map_err(|error| failed(&error))?;
-    let left = end_sites(folder, Files::Removed).await.map_err(|error| failed(&error))?;
+    let left = end_agents(folder, Files::Removed).await.map_err(|error| failed(&error))?;
     std::fs::remove_dir_all(folder).map_err(|error| Failure::file(folder, &error))?;
     note(&match (server, left) {
         (Some(_), _) => format!("ended, and removed {}", folder.display()),
@@ -98,29 +95,6 @@ async fn remove(folder: &Path) -> Result<(), Failure> {
         (None, left) => format!("ended {left} that were left, and removed {}", folder.display()),
     });
     Ok(())
-}
-
-/// Ends the agents of a data folder and all that they run. Says how many there were of both.
-pub(super) async fn end_sites(folder: &Path, files: Files) -> Result<usize, Error> {
-    let mut count = 0;
-    let folders = agent_folders(folder);
-    for agent in &folders {
-        let ended = removal::end_holder(&agent.join(AGENT_LOCK), How::Orderly).await?;
-        count += usize::from(ended.is_some());
-    }
-    for agent in &folders {
-        count += removal::end_workloads(agent, files).await?.instances;
-    }
-    Ok(count)
-}
-
-fn agent_folders(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder.join(SITES_FOLDER)).into_iter().flatten().flatten();
-    let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    folders.push(folder.join(AGENT_FOLDER));
-    folders.retain(|folder| folder.join(AGENT_LOCK).exists());
-    folders.sort();
-    folders
 }
 
 async fn cut(folder: &Path, site: &str) -> Result<(), Failure> {

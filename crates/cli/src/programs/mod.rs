@@ -6,7 +6,6 @@ mod agent;
 mod bench;
 mod beside;
 mod controller;
-mod demo;
 mod down;
 mod lighthouse;
 mod up;

@@ -15,13 +15,13 @@ use tombolo_agent::engines::DockerAt;
 use tombolo_apiserver::serve::{self, Limits};
 use tombolo_apiserver::{Api, garbage, lighthouse};
 use tombolo_controller::clock::time_of_day;
+use tombolo_demo::{self as demo, Demo};
 use tombolo_identity::home::{self, Home};
 use tombolo_identity::{Subject, tls};
 use tombolo_store::{Options, Store};
 
 use super::agent::DockerArgs;
 use super::beside;
-use super::demo::{self, Demo};
 use crate::failure::{Exit, Failure};
 use crate::{output, places};
 
@@ -214,15 +214,30 @@ fn start_agents(
             (tokio::spawn(beside), stop)
         }
         Part::LoopsAndDemo => {
-            let demo = Demo::new(api.client(Subject::system("demo")), home);
+            let demo = demo_of(api, home);
             let (over, until_over) = watch::channel(false);
             let demo = async move {
-                let ended = demo::run(demo, stop).await;
+                let ended = demo::run(demo, stopped(stop)).await;
                 let _ = over.send(true);
                 ended
             };
             (tokio::spawn(demo), until_over)
         }
+    }
+}
+
+fn demo_of(api: &Api, home: &Home) -> Demo {
+    Demo {
+        client: api.client(Subject::system("demo")),
+        folder: home.folder.clone(),
+        address: home.url.clone(),
+        authority: home.authority.certificate_pem().to_owned(),
+        kubeconfig: home.kubeconfig(),
+        shell: demo::Shell {
+            demo_folder: places::demo_folder(),
+            kubeconfig: places::default_data_folder().map(|data| places::kubeconfig_in(&data)),
+        },
+        note: output::note,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The parts of the sample application `factory-vision`: camera → detector → store ← dashboard. They
 //! are ordinary programs that happen to be in this binary, so that `tombolo up --demo` needs no other;
-//! `main` calls [`main`] for the word that nobody types, and `examples/factory-vision.yaml` has them.
+//! the `cli` calls [`main`] for the word that nobody types, and `examples/factory-vision.yaml` has them.
 //!
 //! Each is told by its environment where the one that it calls is, as any program under an agent is.
 //! One that cannot reach it for a while ends, to be started again with the new address. Start reading
@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use serde::{Deserialize, Serialize};
 
 /// `tombolo demo-part camera`.
-pub(crate) const WORD: &str = "demo-part";
+pub const WORD: &str = "demo-part";
 
 /// Where a part runs, as its agent told it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ impl Place {
 
 /// Runs a part until it is ended, or cannot go on. The words are those after [`WORD`]: which part, and
 /// where it listens.
-pub(crate) fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
+pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
     let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let ended = match words.as_slice() {

@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use tombolo_descriptor::write::{self, Target};
 use tombolo_descriptor::{NoFiles, Reading, Source, read, sample};
 
-use super::numbers::{percentile_ms, rounded};
+use crate::numbers::{percentile_ms, rounded};
 
 /// So many readings, of which the middle one counts.
 const RUNS: usize = 21;
 const BYTES: usize = 1_000_000;
 
-pub(super) fn run() -> anyhow::Result<Value> {
+pub(crate) fn run() -> anyhow::Result<Value> {
     let native = sample(BYTES);
     let app = read_text(&native).apps.into_iter().next().context("the sample has no app")?;
     let mut formats = serde_json::Map::new();

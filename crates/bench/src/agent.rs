@@ -8,17 +8,17 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 use tombolo_agent::engines::DockerAt;
 
-use super::machine::{Machine, app, deploy};
-use super::numbers::rounded;
-use super::server::Server;
-use super::{fleet, relay};
+use crate::machine::{Machine, app, deploy};
+use crate::numbers::rounded;
+use crate::server::Server;
+use crate::{fleet, relay};
 
 /// After the start: what was still under way is not idleness.
 const SETTLE: Duration = Duration::from_secs(15);
 /// `USER_HZ`, which Linux has fixed at this for programs.
 const TICKS_A_SECOND: f64 = 100.0;
 
-pub(super) async fn run(dir: &Path, period: Duration, agents: usize) -> anyhow::Result<Value> {
+pub(crate) async fn run(dir: &Path, period: Duration, agents: usize) -> anyhow::Result<Value> {
     let mut line = idle(&dir.join("idle"), period).await?;
     let fleet = fleet::run(&dir.join("fleet"), agents).await?;
     for (name, value) in fleet.as_object().into_iter().flatten() {
@@ -29,12 +29,12 @@ pub(super) async fn run(dir: &Path, period: Duration, agents: usize) -> anyhow::
 
 async fn idle(dir: &Path, period: Duration) -> anyhow::Result<Value> {
     let server = Server::start_with(&dir.join("server"), &["--no-agent"]).await?;
-    let connection = server.connect().await?;
+    let client = server.connect().await?;
     let (address, traffic) = relay::start(server.address()?).await?;
     let none = DockerAt::Nowhere;
-    let machine = Machine::start(&connection, &address, &dir.join("agent"), &none).await?;
+    let machine = Machine::start(&server, &address, &dir.join("agent"), &none).await?;
     let run = json!({"process": {"command": ["sleep", "86400"]}});
-    deploy(&connection, &app("bench", &run)).await?;
+    deploy(&client, &app("bench", &run)).await?;
     tokio::time::sleep(SETTLE).await;
 
     let pid = machine.process_id();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// The value below which so many percent lie; 0 of nothing.
-pub(super) fn percentile_ms(times: &mut [Duration], percent: usize) -> f64 {
+pub(crate) fn percentile_ms(times: &mut [Duration], percent: usize) -> f64 {
     times.sort_unstable();
     let Some(last) = times.len().checked_sub(1) else { return 0.0 };
     let index = (times.len() * percent).div_ceil(100).saturating_sub(1).min(last);
@@ -11,7 +11,7 @@ pub(super) fn percentile_ms(times: &mut [Duration], percent: usize) -> f64 {
 }
 
 /// Three digits after the point: more is noise.
-pub(super) fn rounded(value: f64) -> f64 {
+pub(crate) fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 

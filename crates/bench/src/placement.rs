@@ -3,7 +3,7 @@
 //! processor, so that whatever else runs does not count.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
@@ -14,8 +14,7 @@ use tombolo_placement::plan::Outcome;
 use tombolo_placement::select::Limits;
 use tombolo_placement::{Continuum, Options, Scope, bench, plan};
 
-use super::numbers::{percentile_ms, rounded};
-use crate::moment;
+use crate::numbers::{percentile_ms, rounded};
 
 /// The best of so many runs counts.
 const RUNS: usize = 3;
@@ -23,7 +22,7 @@ const RUNS: usize = 3;
 const APPS: usize = 1_000;
 const QUESTIONS: usize = 50;
 
-pub(super) fn run(models: Option<&Path>) -> anyhow::Result<Value> {
+pub(crate) fn run(models: Option<&Path>) -> anyhow::Result<Value> {
     let shape = Shape { sites: 1_000, nodes: 100_000, components: 100, seed: 1 };
     // First, so that the most memory so far is that of these alone.
     let plain = documents(&unconnected(instance(&shape)), 1)?;
@@ -91,7 +90,7 @@ struct Way {
 }
 
 fn way(made: &Instance, apps: &[App]) -> anyhow::Result<Way> {
-    let (started, before) = (moment::monotonic(), on_processor());
+    let (started, before) = (Instant::now(), on_processor());
     let (continuum, _) = Continuum::of(&made.sites, &made.nodes, &made.links);
     let read = on_processor().saturating_sub(before);
     let options = Options { scope: Scope::All, ..Options::default() };

@@ -3,26 +3,25 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, bail};
 use futures::StreamExt as _;
 use kube::core::WatchEvent;
 use serde_json::{Value, json};
 use tombolo_agent::engines::DockerAt;
 use tombolo_agent::removal;
 
-use crate::commands;
-use crate::connection::{Connection, JSON};
-use crate::moment;
+use crate::client::Client;
+use crate::server::Server;
 
 const SITE: &str = "bench";
 const WAIT_MAX: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const ASSIGNMENTS: &str = "/apis/tombolo.dev/v1alpha1/namespaces/default/assignments";
-pub(super) const APPS: &str = "/apis/tombolo.dev/v1alpha1/namespaces/default/apps";
+pub(crate) const APPS: &str = "/apis/tombolo.dev/v1alpha1/namespaces/default/apps";
 
-pub(super) struct Machine {
+pub(crate) struct Machine {
     process: Child,
     folder: PathBuf,
 }
@@ -30,14 +29,13 @@ pub(super) struct Machine {
 impl Machine {
     /// Starts an agent that reaches its server at `address`, and waits until its node is ready, with
     /// the Docker engine if there is to be one.
-    pub(super) async fn start(
-        connection: &Connection,
+    pub(crate) async fn start(
+        server: &Server,
         address: &str,
         folder: &Path,
         docker: &DockerAt,
     ) -> anyhow::Result<Machine> {
-        let file = commands::hand_out_join_file(connection, SITE, format!("https://{address}"));
-        let file = file.await.map_err(|failure| anyhow!(failure.message))?;
+        let file = server.join_file(SITE, address).await?;
         let mut process = Command::new(std::env::current_exe()?)
             .args(["agent", "--join-file", "-", "--name", "bench-1", "--data"])
             .arg(folder)
@@ -53,7 +51,7 @@ impl Machine {
         }
         let machine = Machine { process, folder: folder.to_path_buf() };
         let path = "/apis/tombolo.dev/v1alpha1/nodes";
-        wait(connection, path, |node| {
+        wait(&server.connect().await?, path, |node| {
             let mut engines =
                 node["status"]["characteristics"]["engines"].as_array().into_iter().flatten();
             is_true(node, "Ready")
@@ -64,12 +62,12 @@ impl Machine {
         Ok(machine)
     }
 
-    pub(super) fn process_id(&self) -> u32 {
+    pub(crate) fn process_id(&self) -> u32 {
         self.process.id()
     }
 
     /// Its supervisors.
-    pub(super) fn supervisors(&self) -> Vec<u32> {
+    pub(crate) fn supervisors(&self) -> Vec<u32> {
         let folder = self.folder.display().to_string();
         let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let supervises = |pid: &u32| {
@@ -93,7 +91,7 @@ impl Drop for Machine {
 
 /// The smallest App there is. With less of a processor an engine could not even start it quickly:
 /// what prepares a container is held to its limit already.
-pub(super) fn app(name: &str, run: &Value) -> Value {
+pub(crate) fn app(name: &str, run: &Value) -> Value {
     json!({
         "apiVersion": "tombolo.dev/v1alpha1", "kind": "App", "metadata": {"name": name},
         "spec": {"components": [{
@@ -103,30 +101,26 @@ pub(super) fn app(name: &str, run: &Value) -> Value {
 }
 
 /// Creates an App, and waits until its one instance is known to be up.
-pub(super) async fn deploy(connection: &Connection, app: &Value) -> anyhow::Result<Duration> {
+pub(crate) async fn deploy(client: &Client, app: &Value) -> anyhow::Result<Duration> {
     let name = app["metadata"]["name"].as_str().unwrap_or_default();
     let path = format!("{ASSIGNMENTS}?labelSelector=tombolo.dev%2Fapp%3D{name}");
-    let up = wait(connection, &path, |assignment| is_true(assignment, "Available"));
-    let started = moment::monotonic();
-    let create = async {
-        let created = connection.post(APPS, app).await;
-        created.map(drop).map_err(|failure| anyhow!(failure.message))
-    };
+    let up = wait(client, &path, |assignment| is_true(assignment, "Available"));
+    let started = Instant::now();
+    let create = async { client.post(APPS, app).await.map(drop) };
     // Both at once: a watch that begins too late would be told all the same, and no time is lost.
     futures::future::try_join(create, up).await?;
     Ok(started.elapsed())
 }
 
 /// Waits until nothing is assigned any more.
-pub(super) async fn wait_until_gone(connection: &Connection) -> anyhow::Result<()> {
-    let deadline = moment::monotonic() + WAIT_MAX;
+pub(crate) async fn wait_until_gone(client: &Client) -> anyhow::Result<()> {
+    let deadline = Instant::now() + WAIT_MAX;
     loop {
-        let listed = connection.get(ASSIGNMENTS).await;
-        let listed = listed.map_err(|failure| anyhow!(failure.message))?;
+        let listed = client.get(ASSIGNMENTS).await?;
         if listed["items"].as_array().is_none_or(Vec::is_empty) {
             return Ok(());
         }
-        if moment::monotonic() > deadline {
+        if Instant::now() > deadline {
             bail!("what was deleted is still there after {WAIT_MAX:?}");
         }
         tokio::time::sleep(LOOK_AGAIN).await;
@@ -134,19 +128,14 @@ pub(super) async fn wait_until_gone(connection: &Connection) -> anyhow::Result<(
 }
 
 /// Waits for an object that is as wanted.
-async fn wait(
-    connection: &Connection,
-    path: &str,
-    wanted: impl Fn(&Value) -> bool,
-) -> anyhow::Result<()> {
+async fn wait(client: &Client, path: &str, wanted: impl Fn(&Value) -> bool) -> anyhow::Result<()> {
     let separator = if path.contains('?') { '&' } else { '?' };
     let path = format!("{path}{separator}watch=true&resourceVersion=0");
-    let events = connection.watch(&path, JSON).await.map_err(|failure| anyhow!(failure.message))?;
+    let events = client.watch(&path).await?;
     let mut events = std::pin::pin!(events);
     let found = async {
         while let Some(event) = events.next().await {
-            let event = event.map_err(|failure| anyhow!(failure.message))?;
-            if let WatchEvent::Added(object) | WatchEvent::Modified(object) = event
+            if let WatchEvent::Added(object) | WatchEvent::Modified(object) = event?
                 && wanted(&object)
             {
                 return Ok(());
@@ -157,7 +146,7 @@ async fn wait(
     tokio::time::timeout(WAIT_MAX, found).await.with_context(|| format!("nothing came: {path}"))?
 }
 
-pub(super) fn is_true(object: &Value, condition: &str) -> bool {
+pub(crate) fn is_true(object: &Value, condition: &str) -> bool {
     let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
     conditions.into_iter().any(|found| found["type"] == condition && found["status"] == "True")
 }

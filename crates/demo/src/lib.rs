@@ -1,8 +1,11 @@
 //! `tombolo up --demo`: three sites on this machine, each with an agent of its own that joins as any
-//! machine does, and an application over all of them that really runs. Called by [`super::up`], which
-//! has the server; start at [`run`]. Taking it down is in [`super::down`].
+//! machine does, and an application over all of them that really runs. The `cli` has the server and
+//! calls [`run`]; start there. The parts of the application are in [`parts`]; ending what runs in a data
+//! folder is [`end_agents`], for `tombolo down` too.
 
+mod end;
 mod news;
+pub mod parts;
 mod sites;
 mod words;
 
@@ -12,31 +15,26 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use http::{Method, Request, header};
 use kube::Client;
-use kube::api::{Api, ListParams};
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
+use kube::core::{ApiResource, GroupVersionKind, TypeMeta};
 use serde_json::Value;
-use tokio::sync::watch;
-use tombolo_agent::JoinFile;
 use tombolo_agent::removal::Files;
-use tombolo_identity::Token;
-use tombolo_identity::home::Home;
+use tombolo_agent::{JoinFile, issue};
 use tombolo_model::{App, Assignment, Node};
 
-use self::news::Sight;
-use self::sites::{APP, NAMESPACE, SITES, Site};
-use super::{down, up};
-use crate::moment;
-use crate::output::note;
-use crate::{catalogue, commands};
+use crate::news::Sight;
+use crate::sites::{APP, NAMESPACE, SITES, Site};
+
+pub use crate::end::{agent_folders, end_agents};
 
 /// Says that a data folder is a demo's, and so may be removed without a question.
-pub(super) const MARK: &str = "demo.json";
+pub const MARK: &str = "demo.json";
 /// Where the agents have their folders, in the demo's.
-pub(super) const SITES_FOLDER: &str = "sites";
+pub const SITES_FOLDER: &str = "sites";
 
 /// The token is used within a second; a slow machine gets more.
 const TOKEN_LIFE: Duration = Duration::from_secs(600);
@@ -47,35 +45,40 @@ const WATCH_EVERY: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What the demo needs of the server that it runs in.
-pub(super) struct Demo {
-    client: Client,
-    folder: PathBuf,
-    address: String,
-    authority: String,
-    kubeconfig: PathBuf,
+#[derive(Clone)]
+#[expect(missing_debug_implementations, reason = "a client has nothing to show")]
+pub struct Demo {
+    /// Of one who may do everything.
+    pub client: Client,
+    /// The data folder of the server.
+    pub folder: PathBuf,
+    pub address: String,
+    /// The certificate of the server's authority, as PEM.
+    pub authority: String,
+    pub kubeconfig: PathBuf,
+    pub shell: Shell,
+    /// Tells whoever watches, a line or more at a time.
+    pub note: fn(&str),
 }
 
-impl Demo {
-    pub(super) fn new(client: Client, home: &Home) -> Demo {
-        Demo {
-            client,
-            folder: home.folder.clone(),
-            address: home.url.clone(),
-            authority: home.authority.certificate_pem().to_owned(),
-            kubeconfig: home.kubeconfig(),
-        }
-    }
+/// What the shell does without being told, so that only what must be typed is shown.
+#[derive(Clone, Debug)]
+pub struct Shell {
+    /// Where it looks for a demo.
+    pub demo_folder: Option<PathBuf>,
+    /// The kubeconfig of an ordinary server, which it prefers.
+    pub kubeconfig: Option<PathBuf>,
 }
 
 /// The port of the last time, which its agents know; any free one at first.
-pub(super) fn usual_address(folder: &Path) -> SocketAddr {
+pub fn usual_address(folder: &Path) -> SocketAddr {
     let kept = std::fs::read_to_string(folder.join("address")).ok();
     let kept = kept.and_then(|text| text.trim().parse().ok());
     kept.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
 }
 
 /// Marks a folder as a demo's, unless it is something else already.
-pub(super) fn claim(folder: &Path) -> anyhow::Result<()> {
+pub fn claim(folder: &Path) -> anyhow::Result<()> {
     let mark = folder.join(MARK);
     if folder.join("store.redb").exists() && !mark.exists() {
         anyhow::bail!(
@@ -92,45 +95,46 @@ pub(super) fn claim(folder: &Path) -> anyhow::Result<()> {
 }
 
 /// Runs the demo until the stop, and ends all that it has started.
-pub(super) async fn run(demo: Demo, stop: watch::Receiver<bool>) -> anyhow::Result<()> {
+pub async fn run(demo: Demo, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
     let shown = tokio::select! {
-        () = up::stopped(stop) => Ok(()),
+        () = stop => Ok(()),
         Err(error) = show(&demo) => Err(error),
     };
-    note("\nending the agents and what they run");
-    let ended = down::end_sites(&demo.folder, Files::Kept).await;
+    (demo.note)("\nending the agents and what they run");
+    let ended = end_agents(&demo.folder, Files::Kept).await;
     ended.context("something of the demo may be left")?;
     shown
 }
 
 /// Never comes back, unless it fails.
 async fn show(demo: &Demo) -> anyhow::Result<()> {
-    note(&format!("starting the demo in {}", demo.folder.display()));
-    let started = moment::monotonic();
+    (demo.note)(&format!("starting the demo in {}", demo.folder.display()));
+    let started = Instant::now();
     for object in sites::continuum()? {
-        apply(&demo.client, "", &object).await?;
+        apply(&demo.client, &object).await?;
     }
     for site in SITES {
         begin(demo, site).await.with_context(|| format!("cannot start site {}", site.name))?;
     }
     let mut before = Sight::default();
     until(demo, &mut before, "the sites do not all come up", Sight::all_sites_ready).await?;
-    note(&format!("placing {APP}"));
-    apply(&demo.client, NAMESPACE, &sites::application(&program()?)?).await?;
+    (demo.note)(&format!("placing {APP}"));
+    apply(&demo.client, &sites::application(&program()?)?).await?;
     until(demo, &mut before, "not all parts come up", Sight::runs).await?;
-    note(&words::welcome(&words::Told {
+    (demo.note)(&words::welcome(&words::Told {
         took: started.elapsed(),
         sight: &before,
         server: &demo.address,
         kubeconfig: &demo.kubeconfig,
         folder: &demo.folder,
+        shell: &demo.shell,
         notes: &limits(&demo.client).await?,
     }));
     loop {
         tokio::time::sleep(WATCH_EVERY).await;
         // The server is in this process; if it does not answer it is about to end.
         if let Ok(now) = look(&demo.client).await {
-            before = tell(before, now);
+            before = tell(demo, before, now);
         }
     }
 }
@@ -142,11 +146,11 @@ async fn until(
     trouble: &str,
     is_so: fn(&Sight) -> bool,
 ) -> anyhow::Result<()> {
-    let begun = moment::monotonic();
+    let begun = Instant::now();
     let mut told = false;
     loop {
         let now = look(&demo.client).await?;
-        *before = tell(std::mem::take(before), now);
+        *before = tell(demo, std::mem::take(before), now);
         if is_so(before) {
             return Ok(());
         }
@@ -154,16 +158,19 @@ async fn until(
             told = true;
             let logs = demo.folder.join(SITES_FOLDER);
             let message = before.message.as_deref().unwrap_or_default();
-            note(&format!("{trouble}: {message}; the agents' logs are in {}", logs.display()));
+            (demo.note)(&format!(
+                "{trouble}: {message}; the agents' logs are in {}",
+                logs.display()
+            ));
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
 /// Tells what is new, and gives what the next look is compared with.
-fn tell(before: Sight, now: Sight) -> Sight {
-    let (after, lines) = news::news(before, now, moment::monotonic());
-    lines.iter().for_each(|line| note(line));
+fn tell(demo: &Demo, before: Sight, now: Sight) -> Sight {
+    let (after, lines) = news::news(before, now, Instant::now());
+    lines.iter().for_each(|line| (demo.note)(line));
     after
 }
 
@@ -212,40 +219,29 @@ async fn begin(demo: &Demo, site: &Site) -> anyhow::Result<()> {
 }
 
 async fn join_file(demo: &Demo, site: &str) -> anyhow::Result<JoinFile> {
-    let token = Token::generate()?;
-    let expires = moment::now().checked_add(TOKEN_LIFE)?;
-    let object = commands::join_token(&token, site, expires);
-    let path = catalogue::known("JoinToken").collection(None);
-    send(&demo.client, Method::POST, &path, "application/json", &object).await?;
-    Ok(JoinFile {
-        addresses: vec![demo.address.clone()],
-        authority: demo.authority.clone(),
-        token: token.reveal(),
-        site: site.to_owned(),
-        expires: expires.to_string(),
-        lighthouses: Vec::new(),
-    })
+    let (address, authority) = (demo.address.clone(), demo.authority.clone());
+    Ok(issue::hand_out(&demo.client, site, address, authority, TOKEN_LIFE).await?)
 }
 
-async fn apply(client: &Client, namespace: &str, object: &Value) -> anyhow::Result<()> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let (kind, name) = (text(&object["kind"]), text(&object["metadata"]["name"]));
-    let path = catalogue::known(&kind).object(namespace, &name);
-    let path = format!("{path}?fieldManager=tombolo-demo&force=true");
-    let sent = send(client, Method::PATCH, &path, "application/apply-patch+yaml", object).await;
-    sent.with_context(|| format!("cannot apply {kind} {name}"))
-}
-
-async fn send(
-    client: &Client,
-    method: Method,
-    path: &str,
-    kind: &str,
-    object: &Value,
-) -> anyhow::Result<()> {
-    let request = Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, kind);
-    client.request::<Value>(request.body(object.to_string().into_bytes())?).await?;
+/// Server-side apply. What has a namespace goes to the one of the demo.
+async fn apply(client: &Client, object: &Value) -> anyhow::Result<()> {
+    let object: DynamicObject = serde_json::from_value(object.clone())?;
+    let types = object.types.clone().unwrap_or_default();
+    let name = object.metadata.name.clone().unwrap_or_default();
+    let kind = ApiResource::from_gvk(&GroupVersionKind::try_from(&types)?);
+    let api: Api<DynamicObject> = match is_namespaced(&types) {
+        true => Api::namespaced_with(client.clone(), NAMESPACE, &kind),
+        false => Api::all_with(client.clone(), &kind),
+    };
+    let params = PatchParams::apply("tombolo-demo").force();
+    let applied = api.patch(&name, &params, &Patch::Apply(&object)).await;
+    applied.with_context(|| format!("cannot apply {} {name}", types.kind))?;
     Ok(())
+}
+
+/// Of the kinds in the demo's files the App alone has a namespace.
+fn is_namespaced(types: &TypeMeta) -> bool {
+    types.kind == "App"
 }
 
 /// This very binary.

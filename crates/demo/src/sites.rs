@@ -6,24 +6,24 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
-pub(super) const APP: &str = "factory-vision";
-pub(super) const NAMESPACE: &str = "default";
+pub(crate) const APP: &str = "factory-vision";
+pub(crate) const NAMESPACE: &str = "default";
 
-const CONTINUUM: &str = include_str!("../../../../../examples/factory-sites.yaml");
-const APPLICATION: &str = include_str!("../../../../../examples/factory-vision.yaml");
+const CONTINUUM: &str = include_str!("../../../examples/factory-sites.yaml");
+const APPLICATION: &str = include_str!("../../../examples/factory-vision.yaml");
 
 /// A site and the one machine that it has.
 #[derive(Debug)]
-pub(in crate::programs) struct Site {
-    pub(in crate::programs) name: &'static str,
-    pub(super) node: &'static str,
+pub(crate) struct Site {
+    pub(crate) name: &'static str,
+    pub(crate) node: &'static str,
     /// For `tombolo agent`. They offer what such a machine would have and not what this one has; they
     /// beat quickly, so that a loss is seen while somebody watches; and nobody outside reaches them.
-    pub(super) options: &'static [&'static str],
+    pub(crate) options: &'static [&'static str],
 }
 
 /// The near edge has a camera too, at its gate, so that the camera has somewhere to go.
-pub(in crate::programs) const SITES: &[Site] = &[
+pub(crate) const SITES: &[Site] = &[
     Site {
         name: "cloud",
         node: "cloud-1",
@@ -62,12 +62,12 @@ pub(in crate::programs) const SITES: &[Site] = &[
 ];
 
 /// Sites and Links.
-pub(super) fn continuum() -> anyhow::Result<Vec<Value>> {
+pub(crate) fn continuum() -> anyhow::Result<Vec<Value>> {
     CONTINUUM.split("\n---\n").map(parse).collect()
 }
 
 /// The App, whose programs are `program`.
-pub(super) fn application(program: &Path) -> anyhow::Result<Value> {
+pub(crate) fn application(program: &Path) -> anyhow::Result<Value> {
     let mut app = parse(APPLICATION)?;
     let program = program.to_str().context("the path of this program is not UTF-8")?;
     for component in app["spec"]["components"].as_array_mut().into_iter().flatten() {

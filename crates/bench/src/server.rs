@@ -8,25 +8,29 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
+use tombolo_agent::{JoinFile, issue};
 
-use super::wire::Door;
+use crate::client::Client;
+use crate::wire::Door;
 
 const START_TIME_MAX: Duration = Duration::from_secs(30);
+/// For the last of a thousand agents, which are started one after the other.
+const TOKEN_LIFE: Duration = Duration::from_secs(3600);
 
-pub(super) struct Server {
+pub(crate) struct Server {
     process: Child,
     data: PathBuf,
     /// From the start of the process to the first 200 of `/readyz`.
-    pub(super) ready_after: Duration,
+    pub(crate) ready_after: Duration,
 }
 
 impl Server {
-    pub(super) async fn start(data: &Path) -> anyhow::Result<Server> {
+    pub(crate) async fn start(data: &Path) -> anyhow::Result<Server> {
         Server::start_with(data, &[]).await
     }
 
     /// With more words for `tombolo up`.
-    pub(super) async fn start_with(data: &Path, more: &[&str]) -> anyhow::Result<Server> {
+    pub(crate) async fn start_with(data: &Path, more: &[&str]) -> anyhow::Result<Server> {
         // Left over from a run before, it would name a port that nobody listens on.
         let _ = std::fs::remove_file(data.join("address"));
         let started = Instant::now();
@@ -64,11 +68,11 @@ impl Server {
     }
 
     /// `host:port`.
-    pub(super) fn address(&self) -> anyhow::Result<String> {
+    pub(crate) fn address(&self) -> anyhow::Result<String> {
         Ok(std::fs::read_to_string(self.data.join("address"))?.trim().to_owned())
     }
 
-    pub(super) fn door(&self) -> anyhow::Result<Door> {
+    pub(crate) fn door(&self) -> anyhow::Result<Door> {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(CertificateDer::from_pem_file(self.data.join("ca.crt"))?)?;
         let tls =
@@ -80,21 +84,20 @@ impl Server {
         })
     }
 
-    /// As its administrator, with the shell's own client.
-    pub(super) async fn connect(&self) -> anyhow::Result<crate::connection::Connection> {
-        let globals = crate::args::Globals {
-            kubeconfig: Some(crate::places::kubeconfig_in(&self.data)),
-            lighthouse_config: None,
-            context: None,
-            namespace: None,
-            request_timeout: START_TIME_MAX,
-            verbose: 0,
-        };
-        let opened = crate::connection::Connection::open(&globals).await;
-        opened.map_err(|failure| anyhow::anyhow!(failure.message))
+    /// As its administrator.
+    pub(crate) async fn connect(&self) -> anyhow::Result<Client> {
+        Client::open(&self.data.join("kubeconfig")).await
     }
 
-    pub(super) fn resident_mb(&self) -> anyhow::Result<f64> {
+    /// What a machine joins with that reaches the server at `address`.
+    pub(crate) async fn join_file(&self, site: &str, address: &str) -> anyhow::Result<JoinFile> {
+        let client = self.connect().await?.kube;
+        let authority = std::fs::read_to_string(self.data.join("ca.crt"))?;
+        let address = format!("https://{address}");
+        Ok(issue::hand_out(&client, site, address, authority, TOKEN_LIFE).await?)
+    }
+
+    pub(crate) fn resident_mb(&self) -> anyhow::Result<f64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kib: f64 = line

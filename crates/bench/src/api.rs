@@ -7,10 +7,10 @@ use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::etcd::Etcd;
-use super::numbers::{percentile_ms, rounded};
-use super::server::Server;
-use super::wire::{Connection, Door};
+use crate::etcd::Etcd;
+use crate::numbers::{percentile_ms, rounded};
+use crate::server::Server;
+use crate::wire::{Connection, Door};
 
 const WRITERS: usize = 64;
 const CREATE_TIME: Duration = Duration::from_secs(5);
@@ -20,7 +20,7 @@ const GETS: usize = 2_000;
 const WRITES_PER_SECOND: u64 = 200;
 const VALUE_BYTES: usize = 2_000;
 
-pub(super) async fn run(dir: &Path) -> anyhow::Result<Value> {
+pub(crate) async fn run(dir: &Path) -> anyhow::Result<Value> {
     let server = Server::start(&dir.join("api")).await?;
     let ready_ms = rounded(server.ready_after.as_secs_f64() * 1000.0);
     // Idle is after the first second, when what starting needed has been given back.
@@ -50,7 +50,7 @@ pub(super) async fn run(dir: &Path) -> anyhow::Result<Value> {
     }))
 }
 
-pub(super) fn config_map(name: &str, bytes: usize) -> Bytes {
+pub(crate) fn config_map(name: &str, bytes: usize) -> Bytes {
     let object = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name},
         "data": {"value": "x".repeat(bytes)},

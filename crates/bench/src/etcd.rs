@@ -20,14 +20,14 @@ const START_TIME_MAX: Duration = Duration::from_secs(15);
 /// Streams of one connection share its flow control; several connections keep that out of the way.
 const CONNECTIONS: usize = 8;
 
-pub(super) struct Etcd {
+pub(crate) struct Etcd {
     process: Child,
     port: u16,
 }
 
 impl Etcd {
     /// `None` when the machine has no etcd.
-    pub(super) async fn start(dir: &Path) -> anyhow::Result<Option<Etcd>> {
+    pub(crate) async fn start(dir: &Path) -> anyhow::Result<Option<Etcd>> {
         let (port, peer_port) = (free_port()?, free_port()?);
         let client = format!("http://127.0.0.1:{port}");
         let peer = format!("http://127.0.0.1:{peer_port}");
@@ -62,7 +62,7 @@ impl Etcd {
     }
 
     /// Durable puts a second with so many writers, each waiting for its answer.
-    pub(super) async fn puts_per_second(
+    pub(crate) async fn puts_per_second(
         &self,
         writers: usize,
         time: Duration,

@@ -1,5 +1,5 @@
 //! What was seen of the demo, and what of it is news to whoever watches. Plain values; called by
-//! [`super::show`], start at [`news`].
+//! [`crate::show`], start at [`news`].
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -7,44 +7,44 @@ use std::time::Instant;
 use tombolo_model::condition::{APPLIED, READY, find, is_true};
 use tombolo_model::{App, AppPhase, Assignment, Node};
 
-use super::sites::SITES;
+use crate::sites::SITES;
 
 /// Of the reasons for a place, so much fits a line.
 const REASON_CHARS_MAX: usize = 160;
 
 /// One look.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Sight {
+pub(crate) struct Sight {
     /// By name.
-    pub(super) nodes: BTreeMap<String, Machine>,
+    pub(crate) nodes: BTreeMap<String, Machine>,
     /// By component.
-    pub(super) parts: BTreeMap<String, Part>,
-    pub(super) phase: Option<AppPhase>,
-    pub(super) message: Option<String>,
+    pub(crate) parts: BTreeMap<String, Part>,
+    pub(crate) phase: Option<AppPhase>,
+    pub(crate) message: Option<String>,
     /// The public address of the dashboard.
-    pub(super) dashboard: Option<String>,
+    pub(crate) dashboard: Option<String>,
     /// Since when not everything runs that did.
-    pub(super) troubled_since: Option<Instant>,
+    pub(crate) troubled_since: Option<Instant>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Machine {
-    pub(super) site: String,
-    pub(super) ready: bool,
-    pub(super) cpu: Option<String>,
-    pub(super) memory: Option<String>,
+pub(crate) struct Machine {
+    pub(crate) site: String,
+    pub(crate) ready: bool,
+    pub(crate) cpu: Option<String>,
+    pub(crate) memory: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Part {
-    pub(super) site: String,
-    pub(super) node: String,
-    pub(super) ready: bool,
-    pub(super) reason: String,
+pub(crate) struct Part {
+    pub(crate) site: String,
+    pub(crate) node: String,
+    pub(crate) ready: bool,
+    pub(crate) reason: String,
 }
 
 impl Sight {
-    pub(super) fn of(nodes: &[Node], app: Option<&App>) -> Sight {
+    pub(crate) fn of(nodes: &[Node], app: Option<&App>) -> Sight {
         let status = app.and_then(|app| app.status.clone()).unwrap_or_default();
         let parts = status.placements.into_iter().map(|at| {
             let reason = at.decision.and_then(|decision| decision.reason).unwrap_or_default();
@@ -63,14 +63,14 @@ impl Sight {
     }
 
     /// Whether every site is there, with a machine of which it is known what it has.
-    pub(super) fn all_sites_ready(&self) -> bool {
+    pub(crate) fn all_sites_ready(&self) -> bool {
         SITES.iter().all(|site| {
             let machine = self.nodes.get(site.node);
             machine.is_some_and(|machine| machine.ready && machine.cpu.is_some())
         })
     }
 
-    pub(super) fn runs(&self) -> bool {
+    pub(crate) fn runs(&self) -> bool {
         self.phase == Some(AppPhase::Running)
             && self.dashboard.is_some()
             && self.parts.values().all(|part| part.ready)
@@ -90,7 +90,7 @@ fn machine(node: &Node) -> (String, Machine) {
 }
 
 /// What is new, a line each; and the sight as the next look is to be compared with it.
-pub(super) fn news(before: Sight, mut now: Sight, at: Instant) -> (Sight, Vec<String>) {
+pub(crate) fn news(before: Sight, mut now: Sight, at: Instant) -> (Sight, Vec<String>) {
     let mut lines = Vec::new();
     for (name, machine) in &now.nodes {
         let was = before.nodes.get(name);
@@ -137,7 +137,7 @@ fn arrival(place: &str, machine: &Machine) -> String {
 }
 
 /// What the engines say that they could not do, each once.
-pub(super) fn notes(assignments: &[Assignment]) -> Vec<String> {
+pub(crate) fn notes(assignments: &[Assignment]) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     for assignment in assignments {
         let conditions = assignment.status.iter().flat_map(|status| &status.conditions);

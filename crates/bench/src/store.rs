@@ -7,15 +7,15 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 use tombolo_store::bench;
 
-use super::etcd::Etcd;
-use super::numbers::rounded;
+use crate::etcd::Etcd;
+use crate::numbers::rounded;
 
 const WRITERS: usize = 64;
 const TIME: Duration = Duration::from_secs(5);
 const OBJECTS: usize = 50_000;
 const VALUE_BYTES: usize = 2_000;
 
-pub(super) async fn run(dir: &Path) -> anyhow::Result<Value> {
+pub(crate) async fn run(dir: &Path) -> anyhow::Result<Value> {
     let folder = |name: &str| -> anyhow::Result<std::path::PathBuf> {
         let path = dir.join(name);
         std::fs::create_dir_all(&path).context("cannot make a folder")?;

@@ -4,20 +4,19 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::anyhow;
 use serde_json::{Value, json};
 use tombolo_agent::engines::DockerAt;
 
-use super::image::{BUSYBOX, IMAGE, Image, Missing};
-use super::machine::{APPS, Machine, app, deploy, wait_until_gone};
-use super::numbers::percentile_ms;
-use super::server::Server;
-use crate::connection::Connection;
+use crate::client::Client;
+use crate::image::{BUSYBOX, IMAGE, Image, Missing};
+use crate::machine::{APPS, Machine, app, deploy, wait_until_gone};
+use crate::numbers::percentile_ms;
+use crate::server::Server;
 
 /// Not counted: the first ones find everything cold.
 const WARM_UP: usize = 3;
 
-pub(super) async fn run(dir: &Path, apps: usize, docker: &DockerAt) -> anyhow::Result<Value> {
+pub(crate) async fn run(dir: &Path, apps: usize, docker: &DockerAt) -> anyhow::Result<Value> {
     let image = match docker.socket() {
         Some(socket) => Image::make(&socket)?,
         None => Err(Missing("--docker none".to_owned())),
@@ -25,19 +24,18 @@ pub(super) async fn run(dir: &Path, apps: usize, docker: &DockerAt) -> anyhow::R
     // What is not measured is not looked for.
     let docker = if image.is_ok() { docker } else { &DockerAt::Nowhere };
     let server = Server::start_with(&dir.join("server"), &["--no-agent"]).await?;
-    let connection = server.connect().await?;
-    let address = server.address()?;
-    let _machine = Machine::start(&connection, &address, &dir.join("agent"), docker).await?;
+    let client = server.connect().await?;
+    let _machine = Machine::start(&server, &server.address()?, &dir.join("agent"), docker).await?;
     let mut line = json!({"bench": "deploy", "apps": apps});
     let process = json!({"process": {"command": ["sleep", "86400"]}});
-    add(&mut line, "process", measure(&connection, apps, &process).await?);
+    add(&mut line, "process", measure(&client, apps, &process).await?);
     match &image {
         Ok(_) => {
             // One that ends when it is asked to: the end of the last is not to hold up the next.
             let script = format!("trap 'exit 0' TERM; {BUSYBOX} sleep 86400 & wait");
             let command = [BUSYBOX, "sh", "-c", &script];
             let container = json!({"container": {"image": IMAGE, "command": command}});
-            add(&mut line, "docker", measure(&connection, apps, &container).await?);
+            add(&mut line, "docker", measure(&client, apps, &container).await?);
         }
         Err(Missing(reason)) => line["docker_skipped"] = json!(reason),
     }
@@ -45,22 +43,17 @@ pub(super) async fn run(dir: &Path, apps: usize, docker: &DockerAt) -> anyhow::R
 }
 
 /// Deploys one App after the other, and removes each.
-async fn measure(
-    connection: &Connection,
-    apps: usize,
-    run: &Value,
-) -> anyhow::Result<Vec<Duration>> {
+async fn measure(client: &Client, apps: usize, run: &Value) -> anyhow::Result<Vec<Duration>> {
     let mut times = Vec::new();
     for number in 0..WARM_UP + apps {
         let name = format!("bench-{number}");
-        let took = deploy(connection, &app(&name, run)).await?;
+        let took = deploy(client, &app(&name, run)).await?;
         if number >= WARM_UP {
             times.push(took);
         }
-        let gone = connection.delete(&format!("{APPS}/{name}"), &json!({})).await;
-        gone.map_err(|failure| anyhow!(failure.message))?;
+        client.delete(&format!("{APPS}/{name}")).await?;
         // The next one finds the machine idle, and nothing is left behind.
-        wait_until_gone(connection).await?;
+        wait_until_gone(client).await?;
     }
     Ok(times)
 }

@@ -11,10 +11,10 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::api::config_map;
-use super::numbers::{percentile_ms, rounded};
-use super::server::Server;
-use super::wire::{Connection, Door};
+use crate::api::config_map;
+use crate::numbers::{percentile_ms, rounded};
+use crate::server::Server;
+use crate::wire::{Connection, Door};
 
 const WATCHERS: usize = 1_000;
 const CHANGES: usize = 200;
@@ -26,7 +26,7 @@ const FLOOD: usize = 40_000;
 const VALUE_BYTES: usize = 2_000;
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-pub(super) async fn run(dir: &Path) -> anyhow::Result<Value> {
+pub(crate) async fn run(dir: &Path) -> anyhow::Result<Value> {
     let server = Server::start(&dir.join("watch")).await?;
     let door = server.door()?;
     let mut delays = delays(&door).await?;

@@ -3,20 +3,21 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::news::Sight;
-use crate::places;
+use crate::Shell;
+use crate::news::Sight;
 
 /// What there is to tell.
-pub(super) struct Told<'a> {
-    pub(super) took: Duration,
-    pub(super) sight: &'a Sight,
-    pub(super) server: &'a str,
-    pub(super) kubeconfig: &'a Path,
-    pub(super) folder: &'a Path,
-    pub(super) notes: &'a [String],
+pub(crate) struct Told<'a> {
+    pub(crate) took: Duration,
+    pub(crate) sight: &'a Sight,
+    pub(crate) server: &'a str,
+    pub(crate) kubeconfig: &'a Path,
+    pub(crate) folder: &'a Path,
+    pub(crate) shell: &'a Shell,
+    pub(crate) notes: &'a [String],
 }
 
-pub(super) fn welcome(told: &Told<'_>) -> String {
+pub(crate) fn welcome(told: &Told<'_>) -> String {
     let tombolo = std::env::args().next().unwrap_or_else(|| "tombolo".to_owned());
     let dashboard = told.sight.dashboard.as_deref().unwrap_or("still to come");
     let mut text = format!(
@@ -32,9 +33,8 @@ pub(super) fn welcome(told: &Told<'_>) -> String {
     }
     text.push_str("\nTry next, in another terminal:\n");
     // The shell finds a demo by itself only where there is no other server.
-    let usual = places::default_data_folder().map(|data| places::kubeconfig_in(&data));
-    let found = places::demo_folder().as_deref() == Some(told.folder);
-    if !found || usual.is_some_and(|usual| usual.exists()) {
+    let found = told.shell.demo_folder.as_deref() == Some(told.folder);
+    if !found || told.shell.kubeconfig.as_ref().is_some_and(|usual| usual.exists()) {
         text.push_str(&format!("  export TOMBOLO_KUBECONFIG={}\n", told.kubeconfig.display()));
     }
     let data = match found {

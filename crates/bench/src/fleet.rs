@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, bail};
 use futures::StreamExt as _;
 use kube::core::WatchEvent;
 use serde_json::{Value, json};
@@ -19,11 +19,10 @@ use tombolo_driver::Driver;
 use tombolo_driver::fake::Fake;
 use tombolo_model::Engine;
 
-use super::machine::is_true;
-use super::numbers::rounded;
-use super::server::Server;
-use crate::connection::{Connection, JSON};
-use crate::{commands, moment};
+use crate::client::Client;
+use crate::machine::is_true;
+use crate::numbers::rounded;
+use crate::server::Server;
 
 /// So many machines a site.
 const SITE_SIZE: usize = 20;
@@ -32,23 +31,22 @@ const WAIT_MAX: Duration = Duration::from_secs(600);
 const SETTLE: Duration = Duration::from_secs(20);
 const NODES: &str = "/apis/tombolo.dev/v1alpha1/nodes?watch=true&resourceVersion=0";
 
-pub(super) async fn run(dir: &Path, agents: usize) -> anyhow::Result<Value> {
+pub(crate) async fn run(dir: &Path, agents: usize) -> anyhow::Result<Value> {
     let server = Server::start_with(&dir.join("server"), &["--no-agent"]).await?;
-    let connection = server.connect().await?;
-    let address = format!("https://{}", server.address()?);
+    let client = server.connect().await?;
+    let address = server.address()?;
     let mut files = Vec::new();
     for number in 0..agents {
         let site = format!("site-{}", number / SITE_SIZE);
-        let file = commands::hand_out_join_file(&connection, &site, address.clone()).await;
-        files.push(file.map_err(|failure| anyhow!(failure.message))?);
+        files.push(server.join_file(&site, &address).await?);
     }
     let (end, ended) = watch::channel(false);
-    let started = moment::monotonic();
+    let started = Instant::now();
     let mut running = JoinSet::new();
     for (number, file) in files.into_iter().enumerate() {
         running.spawn(simulate(dir.join(format!("agents/{number}")), number, file, ended.clone()));
     }
-    let ready = async { tokio::time::timeout(WAIT_MAX, all_ready(&connection, agents)).await };
+    let ready = async { tokio::time::timeout(WAIT_MAX, all_ready(&client, agents)).await };
     tokio::select! {
         ready = ready => ready.context("not all became ready")??,
         Some(ended) = running.join_next() => bail!("an agent has ended: {ended:?}"),
@@ -88,12 +86,12 @@ async fn simulate(
     tombolo_agent::run_with(settings, engines, shutdown).await
 }
 
-async fn all_ready(connection: &Connection, agents: usize) -> anyhow::Result<()> {
+async fn all_ready(client: &Client, agents: usize) -> anyhow::Result<()> {
     let mut ready = BTreeSet::new();
-    let events = connection.watch(NODES, JSON).await.map_err(|failure| anyhow!(failure.message))?;
+    let events = client.watch(NODES).await?;
     let mut events = std::pin::pin!(events);
     while let Some(event) = events.next().await {
-        match event.map_err(|failure| anyhow!(failure.message))? {
+        match event? {
             WatchEvent::Added(node) | WatchEvent::Modified(node) if is_true(&node, "Ready") => {
                 ready.insert(node["metadata"]["name"].as_str().unwrap_or_default().to_owned());
             }

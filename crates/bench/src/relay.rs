@@ -12,25 +12,25 @@ const HEADERS_BYTES: u64 = 2 * (20 + 32);
 
 /// What has passed so far, in both directions.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Traffic {
+pub(crate) struct Traffic {
     bytes: Arc<AtomicU64>,
     segments: Arc<AtomicU64>,
 }
 
 impl Traffic {
     /// What the two ends have said to each other, TLS included.
-    pub(super) fn payload_bytes(&self) -> u64 {
+    pub(crate) fn payload_bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
     /// The same with the headers of TCP and IP, as a mobile network counts it.
-    pub(super) fn wire_bytes(&self) -> u64 {
+    pub(crate) fn wire_bytes(&self) -> u64 {
         self.payload_bytes() + self.segments.load(Ordering::Relaxed) * HEADERS_BYTES
     }
 }
 
 /// Passes on to `server` whatever comes; says where.
-pub(super) async fn start(server: String) -> anyhow::Result<(String, Traffic)> {
+pub(crate) async fn start(server: String) -> anyhow::Result<(String, Traffic)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?.to_string();
     let traffic = Traffic::default();

@@ -11,22 +11,22 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 
 /// Nobody else has an image of this name.
-pub(super) const IMAGE: &str = "tombolo-bench:1";
+pub(crate) const IMAGE: &str = "tombolo-bench:1";
 /// Where the program is in it.
-pub(super) const BUSYBOX: &str = "/bin/busybox";
+pub(crate) const BUSYBOX: &str = "/bin/busybox";
 
 #[derive(Debug)]
-pub(super) struct Image {
+pub(crate) struct Image {
     socket: PathBuf,
 }
 
 /// Why there is nothing to measure with.
 #[derive(Debug)]
-pub(super) struct Missing(pub(super) String);
+pub(crate) struct Missing(pub(crate) String);
 
 impl Image {
     /// Puts the image into the engine behind `socket`.
-    pub(super) fn make(socket: &Path) -> anyhow::Result<Result<Image, Missing>> {
+    pub(crate) fn make(socket: &Path) -> anyhow::Result<Result<Image, Missing>> {
         if let Err(error) = UnixStream::connect(socket) {
             let reason = format!("no Docker engine answers at {}: {error}", socket.display());
             return Ok(Err(Missing(reason)));

@@ -15,20 +15,20 @@ use tokio_rustls::TlsConnector;
 
 /// Where a server is and how to be let in.
 #[derive(Clone)]
-pub(super) struct Door {
-    pub(super) address: String,
-    pub(super) token: String,
-    pub(super) tls: Arc<rustls::ClientConfig>,
+pub(crate) struct Door {
+    pub(crate) address: String,
+    pub(crate) token: String,
+    pub(crate) tls: Arc<rustls::ClientConfig>,
 }
 
 /// One TLS connection that asks one thing after another.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     door: Door,
     sender: SendRequest<Full<Bytes>>,
 }
 
 impl Connection {
-    pub(super) async fn open(door: &Door) -> anyhow::Result<Connection> {
+    pub(crate) async fn open(door: &Door) -> anyhow::Result<Connection> {
         let socket = TcpStream::connect(&door.address).await?;
         socket.set_nodelay(true)?;
         let name = ServerName::try_from("localhost").context("a fixed name")?;
@@ -39,7 +39,7 @@ impl Connection {
     }
 
     /// Sends a request and hands out the body as it comes.
-    pub(super) async fn begin(
+    pub(crate) async fn begin(
         &mut self,
         method: Method,
         path: &str,
@@ -63,7 +63,7 @@ impl Connection {
     }
 
     /// Sends a request, reads the whole answer, and expects success.
-    pub(super) async fn ask(
+    pub(crate) async fn ask(
         &mut self,
         method: Method,
         path: &str,
