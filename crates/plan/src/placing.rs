@@ -5,6 +5,7 @@
 //! Assignments that shall exist. All else completes what the status says, so that a process that
 //! dies in between leaves nothing half decided: whoever looks next goes on where it stopped.
 
+mod cause;
 mod current;
 mod doubt;
 mod materialise;
@@ -157,7 +158,7 @@ pub struct Doubt {
 pub struct News {
     pub bad: bool,
     /// One word, for programs.
-    pub reason: &'static str,
+    pub reason: String,
     pub message: String,
 }
 

@@ -157,10 +157,16 @@ async fn observe(
         let followed = follow::follow(connection, from, |change, object| {
             let object = (change != Change::Deleted).then_some(object);
             see(object.as_ref());
-            Ok(match judge(goal, object.as_ref(), subject.uid) {
-                Verdict::Met => ControlFlow::Break(()),
-                Verdict::NotYet | Verdict::Never => ControlFlow::Continue(()),
-            })
+            match judge(goal, object.as_ref(), subject.uid) {
+                Verdict::Met => Ok(ControlFlow::Break(())),
+                Verdict::NotYet => Ok(ControlFlow::Continue(())),
+                Verdict::Never => {
+                    let label = subject.resource.label(subject.name);
+                    let message = format!("{label} was deleted while it was waited for");
+                    Err(Failure::new(Exit::NotFound, message)
+                        .hint("apply it again, or wait with --for=delete for its end"))
+                }
+            }
         })
         .await?;
         if followed == Followed::Enough {
@@ -178,8 +184,7 @@ fn follow_query(subject: &Subject<'_>) -> crate::connection::Query {
 enum Verdict {
     Met,
     NotYet,
-    /// There is no object to become anything. It counts only at the first look: one that is
-    /// deleted while we wait may be made again.
+    /// There is no object to become anything, or no more.
     Never,
 }
 

@@ -116,7 +116,7 @@ async fn tell(client: &Client, app: &App, news: &[News]) {
             ..ObjectReference::default()
         };
         let tone = if one.bad { Tone::Warning } else { Tone::Normal };
-        write_event(client, about, tone, one.reason, &one.message).await;
+        write_event(client, about, tone, &one.reason, &one.message).await;
     }
 }
 

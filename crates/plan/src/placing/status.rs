@@ -6,11 +6,12 @@ use std::collections::BTreeSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tombolo_model::app::{Endpoint, Placement, Unplaced};
 use tombolo_model::component::{Expose, Protocol};
-use tombolo_model::condition::{self, AVAILABLE, Finding, PLACED, READY};
+use tombolo_model::condition::{self, AVAILABLE, DEGRADED, Finding, PLACED, READY};
 use tombolo_model::{AppPhase, AppStatus, Assignment, ConditionStatus};
 use tombolo_placement::ask;
 
 use super::News;
+use super::cause;
 use super::current::View;
 use super::verdict::Verdict;
 use crate::instances::ROLLED_BACK;
@@ -39,7 +40,12 @@ pub(super) fn status(
     let updating = updating(view, verdict, outdated);
     let failed = rolled_back(view, verdict);
     let is_current = updating.is_empty() && failed.is_none();
+    let cause = cause::first(view, &verdict.placements);
+    let cause = cause.filter(|_| !app.spec.stopped && !verdict.lacks() && up < wanted);
     let (phase, message) = match (phase(view, verdict, (up, wanted), before.phase), &failed) {
+        (AppPhase::Deploying | AppPhase::Degraded, _) if let Some((at, cause)) = cause => {
+            (AppPhase::Degraded, clipped(&format!("{}: {}", place(at), cause.message)))
+        }
         (AppPhase::Running, Some(failed)) => (AppPhase::Degraded, clipped(failed)),
         (AppPhase::Running, None) if !updating.is_empty() => {
             (AppPhase::Deploying, clipped(&format!("updating {}", some_of(&updating))))
@@ -69,6 +75,8 @@ pub(super) fn status(
     set(AVAILABLE, serves, phase_reason);
     let ready_reason = if failed.is_some() { ROLLED_BACK } else { phase_reason };
     set(READY, serves && is_current, ready_reason);
+    let degraded_reason = cause.map_or(ready_reason, |(_, cause)| cause.reason);
+    set(DEGRADED, phase == AppPhase::Degraded, degraded_reason);
     AppStatus {
         observed_generation: generation,
         phase: Some(phase),
@@ -252,14 +260,14 @@ pub(super) fn news(view: &View<'_>, verdict: &Verdict) -> Vec<News> {
         let count = before.map_or(0, |status| status.placements.len());
         if count > 0 {
             let message = format!("stopped on request, {count} instances go down");
-            news.push(News { bad: false, reason: "Stopped", message });
+            news.push(News { bad: false, reason: "Stopped".to_owned(), message });
         }
         return news;
     }
     let fresh = verdict.placements.iter().filter(|at| was(at).is_none() && !at.ready);
     let fresh: Vec<String> = fresh.map(place).collect();
     if !fresh.is_empty() {
-        news.push(News { bad: false, reason: "Placed", message: some_of(&fresh) });
+        news.push(News { bad: false, reason: "Placed".to_owned(), message: some_of(&fresh) });
     }
     for at in &verdict.placements {
         let Some(from) = was(at).filter(|known| known.node != at.node) else { continue };
@@ -267,14 +275,14 @@ pub(super) fn news(view: &View<'_>, verdict: &Verdict) -> Vec<News> {
             let before = from.node.as_deref().unwrap_or(&from.site);
             let why = "its node has returned, and the rule says that the original stays";
             let message = format!("{} (before on {before}): {why}", place(at));
-            news.push(News { bad: false, reason: "Returned", message });
+            news.push(News { bad: false, reason: "Returned".to_owned(), message });
             continue;
         }
         let from = from.node.as_deref().unwrap_or(&from.site);
         let why = at.decision.as_ref().and_then(|decision| decision.reason.as_deref());
         let why = why.unwrap_or("its node is gone or has been silent for too long");
         let message = format!("{} (before on {from}): {why}", place(at));
-        news.push(News { bad: false, reason: "Moved", message });
+        news.push(News { bad: false, reason: "Moved".to_owned(), message });
     }
     let told = |one: &Unplaced| {
         let known = before.iter().flat_map(|status| &status.unplaced);
@@ -287,14 +295,21 @@ pub(super) fn news(view: &View<'_>, verdict: &Verdict) -> Vec<News> {
         .is_some_and(|message| !refused.is_empty() && message.contains(&refused));
     if is_new {
         let message = conflict(&verdict.unplaced);
-        news.push(News { bad: true, reason: "Unplaceable", message });
+        news.push(News { bad: true, reason: "Unplaceable".to_owned(), message });
     } else if !refused.is_empty() && !was_refused {
-        news.push(News { bad: true, reason: "Unplaceable", message: refused });
+        news.push(News { bad: true, reason: "Unplaceable".to_owned(), message: refused });
     }
     let conditions = before.map(|status| status.conditions.as_slice()).unwrap_or_default();
     let was_told = condition::find(conditions, READY).is_some_and(|own| own.reason == ROLLED_BACK);
     if let Some(message) = rolled_back(view, verdict).filter(|_| !was_told) {
-        news.push(News { bad: true, reason: ROLLED_BACK, message });
+        news.push(News { bad: true, reason: ROLLED_BACK.to_owned(), message });
+    }
+    // Told once for each time that it goes wrong: a retry is no news.
+    let was_degraded = condition::is_true(conditions, DEGRADED);
+    let cause = cause::first(view, &verdict.placements).filter(|_| !verdict.lacks());
+    if let Some((at, cause)) = cause.filter(|_| !was_degraded) {
+        let message = clipped(&format!("{}: {}", place(at), cause.message));
+        news.push(News { bad: true, reason: cause.reason.to_owned(), message });
     }
     news
 }

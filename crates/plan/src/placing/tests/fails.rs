@@ -179,3 +179,59 @@ fn what_grows_beyond_its_node_stays_as_it_is_and_says_why() {
     let message = status.message.as_deref().unwrap();
     assert!(message.contains("web/0 has no place: "), "{message}");
 }
+
+/// Phase, reason and message of an App that has never been up, and the Events that told it.
+fn told(stage: &mut Stage) -> (AppPhase, String, String, Vec<String>) {
+    let mut events = Vec::new();
+    for _ in 0..3 {
+        stage.agents();
+        for action in stage.plan().steps.into_iter().flat_map(|steps| steps.actions) {
+            if let Verb::Decide { news, .. } = action.verb {
+                events.extend(news.into_iter().filter(|one| one.bad).map(|one| one.reason));
+            }
+        }
+        stage.look(usize::MAX);
+    }
+    stage.settle();
+    let status = stage.observed.apps[0].status.clone().unwrap();
+    let degraded = condition::find(&status.conditions, condition::DEGRADED).unwrap();
+    assert_eq!(degraded.status == ConditionStatus::True, status.phase == Some(AppPhase::Degraded));
+    (status.phase.unwrap(), degraded.reason.clone(), status.message.unwrap(), events)
+}
+
+#[test]
+fn an_app_that_never_came_up_says_the_first_cause_and_tells_it_once() {
+    let mut stage = Stage::new(&["a1:4"]);
+    stage.broken.insert("a1".to_owned(), "NoSuchImage");
+    stage.apply("shop", app(&[component("web", 1, "1")]));
+    let (phase, reason, message, events) = told(&mut stage);
+    assert_eq!((phase, reason.as_str()), (AppPhase::Degraded, "NoSuchImage"));
+    assert!(message.starts_with("web/0 on a1: "), "{message}");
+    assert_eq!(events, ["NoSuchImage"]);
+    stage.broken.clear();
+    let (phase, reason, _, events) = told(&mut stage);
+    assert_eq!((phase, reason.as_str()), (AppPhase::Running, "Running"));
+    assert_eq!(events, [] as [&str; 0]);
+}
+
+#[test]
+fn who_calls_what_fails_is_not_the_first_cause() {
+    let mut stage = Stage::new(&["a1:4"]);
+    stage.broken.insert("a1".to_owned(), "CrashLoop");
+    let mut caller = component("api", 1, "1");
+    caller["connects"] = json!([{"to": "web"}]);
+    stage.apply("shop", app(&[caller, component("web", 1, "1")]));
+    let (_, _, message, _) = told(&mut stage);
+    assert!(message.starts_with("web/0 on a1: "), "{message}");
+}
+
+#[test]
+fn what_has_no_place_is_told_before_what_fails() {
+    let mut stage = Stage::new(&["a1:4"]);
+    stage.broken.insert("a1".to_owned(), "CrashLoop");
+    stage.apply("shop", app(&[component("web", 1, "64")]));
+    let (phase, reason, message, events) = told(&mut stage);
+    assert_eq!((phase, reason.as_str()), (AppPhase::Unplaceable, "Unplaceable"));
+    assert!(message.starts_with("web/0 has no place: "), "{message}");
+    assert_eq!(events, ["Unplaceable"]);
+}
