@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use tombolo_solver::problem::Problem;
+use tombolo_solver::problem::{NodeId, Problem};
 use tombolo_solver::sample::{self, Size};
 use tombolo_solver::select::{Dice, Limits, Outcome, Selection, select};
 
@@ -215,7 +215,7 @@ struct Answer<'a> {
     optimal: bool,
     seconds: f64,
     /// For each item the index of its node, and its engine.
-    chosen: Vec<Option<(u32, &'a str)>>,
+    chosen: Vec<Option<(NodeId, &'a str)>>,
 }
 
 /// An answer as JSON, for whoever wants to check it against the model.

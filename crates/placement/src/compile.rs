@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use tombolo_model::app::{Qos, Weights};
 use tombolo_model::{About, App, AppId, Trouble};
-use tombolo_solver::problem::{Item, Part, Problem};
+use tombolo_solver::problem::{Item, ItemId, NodeId, Part, Problem};
 
 use crate::ask::{self, Ask, Runs};
 use crate::bits::Bits;
@@ -77,7 +77,7 @@ pub struct Compiled<'c, 'a> {
     /// By class of the problem.
     pub(crate) kinds: Vec<Kind>,
     /// By node of the continuum: index into the nodes of the problem.
-    pub(crate) at: Vec<Option<u32>>,
+    pub(crate) at: Vec<Option<NodeId>>,
     /// Where each edge of the problem comes from, for explanations.
     pub(crate) edge_origins: Vec<EdgeOrigin>,
     /// If places had to be left out: what no choice of all of them could have more than.
@@ -192,7 +192,7 @@ impl<'c, 'a> Compiled<'c, 'a> {
         let mut classes = classes::Classes::new(self);
         let resources = resources::asked(self);
         let several = self.scoped.planned.len() > 1;
-        let mut by_instance: BTreeMap<(usize, usize), Vec<u32>> = BTreeMap::new();
+        let mut by_instance: BTreeMap<(usize, usize), Vec<ItemId>> = BTreeMap::new();
         for app in self.scoped.planned.clone() {
             let spec = &self.apps[app].spec;
             let mut part = Part {
@@ -209,7 +209,7 @@ impl<'c, 'a> Compiled<'c, 'a> {
                         true => format!("{}/{name}/{replica}", self.ids[app]),
                         false => format!("{name}/{replica}"),
                     };
-                    let item = u32::try_from(self.origins.len()).unwrap_or(u32::MAX);
+                    let item = ItemId::new(self.origins.len());
                     part.items.push(item);
                     by_instance.entry((app, component)).or_default().push(item);
                     let demand = resources::each(&self.asks[ask].demand, &resources);
@@ -250,20 +250,22 @@ impl<'c, 'a> Compiled<'c, 'a> {
     }
 
     /// The ask of an item; anchors have none.
-    pub(crate) fn ask(&self, item: u32) -> Option<&Ask<'c>> {
-        match self.origins[item as usize] {
+    pub(crate) fn ask(&self, item: ItemId) -> Option<&Ask<'c>> {
+        match self.origins[item.at()] {
             Origin::Wanted { ask, .. } => Some(&self.asks[ask]),
             Origin::Anchor { .. } => None,
         }
     }
 
     /// The nodes that items run on now, with the item.
-    pub(crate) fn currents(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
-        (0u32..).zip(&self.origins).filter_map(|(item, origin)| match *origin {
-            Origin::Wanted { app, component, replica, .. } => {
-                Some((item, self.runs_on(app, component, replica)?))
+    pub(crate) fn currents(&self) -> impl Iterator<Item = (ItemId, u32)> + '_ {
+        ItemId::first(self.origins.len()).zip(&self.origins).filter_map(|(item, origin)| {
+            match *origin {
+                Origin::Wanted { app, component, replica, .. } => {
+                    Some((item, self.runs_on(app, component, replica)?))
+                }
+                Origin::Anchor { .. } => None,
             }
-            Origin::Anchor { .. } => None,
         })
     }
 

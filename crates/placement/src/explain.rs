@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use tombolo_model::AppId;
 use tombolo_model::app::Unplaced;
-use tombolo_solver::problem::Choice;
+use tombolo_solver::problem::{Choice, ItemId};
 use tombolo_solver::select::Limits;
 
 use crate::ask::Ask;
@@ -23,14 +23,14 @@ pub(crate) use decision::Reasons;
 pub use pair::{Pair, pair};
 
 /// Why an instance may not stay where it runs; nothing if it may.
-pub(crate) fn eviction(compiled: &Compiled<'_, '_>, item: u32, at: u32) -> Vec<String> {
+pub(crate) fn eviction(compiled: &Compiled<'_, '_>, item: ItemId, at: u32) -> Vec<String> {
     let Some(ask) = compiled.ask(item) else { return Vec::new() };
     let stays = Ask { staying: Some(at), ..ask.clone() };
     let left = &compiled.free[at as usize];
     let look = Look { continuum: compiled.continuum, left, ask: &stays, node: at };
     let mut reasons: Vec<String> =
         filter::failing(&look).iter().map(|asked| asked.rejection(&look)).collect();
-    let barred = &compiled.problem.items[item as usize].barred;
+    let barred = &compiled.problem.items[item].barred;
     if compiled.at[at as usize].is_some_and(|node| barred.contains(&node)) {
         reasons.push("it was in violation of a policy there".to_owned());
     }
@@ -53,8 +53,8 @@ pub(crate) fn unplaced(
         compile::compile_without(compiled.continuum, compiled.apps, &running, &options, &others);
     let mut found: Vec<Unplaced> = Vec::new();
     let mut missing = false;
-    for item in 0..compile::index(alone.origins.len()) {
-        let Origin::Wanted { app, component, replica, .. } = alone.origins[item as usize] else {
+    for item in ItemId::first(alone.origins.len()) {
+        let Origin::Wanted { app, component, replica, .. } = alone.origins[item.at()] else {
             continue;
         };
         // One that may stay where it is has a place.
@@ -112,12 +112,12 @@ fn as_planned(compiled: &Compiled<'_, '_>, chosen: &[Option<Choice>]) -> Vec<Run
     let standing =
         compiled.roster.iter().filter(|running| !planned.contains(&running.app.as_ref()));
     let mut running: Vec<Running> = standing.cloned().collect();
-    for (item, choice) in (0u32..).zip(chosen) {
-        let Origin::Wanted { app, component, replica, .. } = compiled.origins[item as usize] else {
+    for (item, choice) in ItemId::first(chosen.len()).zip(chosen) {
+        let Origin::Wanted { app, component, replica, .. } = compiled.origins[item.at()] else {
             continue;
         };
         let Some(choice) = choice else { continue };
-        let row = compiled.continuum.node(compiled.nodes[choice.node as usize]);
+        let row = compiled.continuum.node(compiled.nodes[choice.node.at()]);
         running.push(Running {
             app: Some(compiled.ids[app].clone()),
             component: compiled.apps[app].spec.components[component].name.clone(),

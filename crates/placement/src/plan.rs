@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tombolo_model::app::{Placement, Unplaced};
 use tombolo_model::needs::Resources;
 use tombolo_model::{App, AppId, Trouble};
-use tombolo_solver::problem::{Choice, Invalid};
+use tombolo_solver::problem::{Choice, Invalid, ItemId};
 use tombolo_solver::select::{Limits, Outcome as Found};
 
 use crate::ask;
@@ -246,12 +246,11 @@ fn instances(
 ) -> Vec<InstancePlan> {
     let mut instances = Vec::new();
     for item in &compiled.problem.parts[part].items {
-        let Origin::Wanted { app, component, replica, ask } = compiled.origins[*item as usize]
-        else {
+        let Origin::Wanted { app, component, replica, ask } = compiled.origins[item.at()] else {
             continue;
         };
-        let Some(choice) = solved.chosen[*item as usize] else { continue };
-        let node = compiled.nodes[choice.node as usize];
+        let Some(choice) = solved.chosen[*item] else { continue };
+        let node = compiled.nodes[choice.node.at()];
         let row = compiled.continuum.node(node);
         let ask = &compiled.asks[ask];
         let engine = explain::engine_of(choice).unwrap_or(row.engine);
@@ -276,7 +275,7 @@ fn instances(
 
 fn step(
     compiled: &Compiled<'_, '_>,
-    item: u32,
+    item: ItemId,
     choice: Choice,
     solved: &solve::Solved,
     (app, component, replica): (usize, usize, u32),
@@ -285,7 +284,7 @@ fn step(
     if solved.waiting.contains(&item) {
         return Step::Wait;
     }
-    let here = compiled.nodes[choice.node as usize] == at;
+    let here = compiled.nodes[choice.node.at()] == at;
     if here && reschedule::keeps_engine(compiled, item, choice) {
         return Step::Stay;
     }

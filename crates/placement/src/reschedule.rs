@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 
 use tombolo_model::AppId;
 use tombolo_model::component::Component;
-use tombolo_solver::problem::{Adjust, Choice};
+use tombolo_solver::problem::{Adjust, Choice, ItemId, NodeId};
 
 use crate::ask;
-use crate::compile::{Compiled, Options, Origin, index};
+use crate::compile::{Compiled, Options, Origin};
 use crate::running::{Strike, Verdict};
 
 /// Every move must gain more than this, in hundredths of a point of score: small differences come
@@ -83,8 +83,8 @@ pub(crate) fn weigh(compiled: &mut Compiled<'_, '_>, options: &Options) {
     for strike in &options.strikes {
         strikes.entry((&strike.app, &strike.component)).or_default().push(strike);
     }
-    for item in 0..compiled.origins.len() {
-        let Origin::Wanted { app, component, replica, .. } = compiled.origins[item] else {
+    for item in ItemId::first(compiled.origins.len()) {
+        let Origin::Wanted { app, component, replica, .. } = compiled.origins[item.at()] else {
             continue;
         };
         let part = &compiled.apps[app].spec.components[component];
@@ -94,7 +94,7 @@ pub(crate) fn weigh(compiled: &mut Compiled<'_, '_>, options: &Options) {
             compiled.runs_on(app, component, replica).and_then(|node| compiled.at[node as usize]);
         if let Some(node) = current {
             // Its volume and its process are with the engine: another on the same node is a move.
-            let engine = Some(engine_at(compiled, index(item), node));
+            let engine = Some(engine_at(compiled, item, node));
             adjust.push(Adjust { node, engine, delta: moving_cost(part) });
         }
         for strike in strikes.get(&(&compiled.ids[app], part.name.as_str())).into_iter().flatten() {
@@ -117,16 +117,16 @@ pub(crate) fn weigh(compiled: &mut Compiled<'_, '_>, options: &Options) {
 
 /// Items that want to move but must wait, because too many of their component would be down at
 /// once. Those that gain most go first.
-pub(crate) fn over_budget(compiled: &Compiled<'_, '_>, chosen: &[Option<Choice>]) -> Vec<u32> {
-    let mut moves: BTreeMap<(usize, usize), Vec<(i64, u32)>> = BTreeMap::new();
-    for (item, choice) in (0u32..).zip(chosen) {
-        let Origin::Wanted { app, component, replica, .. } = compiled.origins[item as usize] else {
+pub(crate) fn over_budget(compiled: &Compiled<'_, '_>, chosen: &[Option<Choice>]) -> Vec<ItemId> {
+    let mut moves: BTreeMap<(usize, usize), Vec<(i64, ItemId)>> = BTreeMap::new();
+    for (item, choice) in ItemId::first(chosen.len()).zip(chosen) {
+        let Origin::Wanted { app, component, replica, .. } = compiled.origins[item.at()] else {
             continue;
         };
         let (Some(choice), Some(at)) = (choice, compiled.runs_on(app, component, replica)) else {
             continue;
         };
-        if compiled.nodes[choice.node as usize] == at && keeps_engine(compiled, item, *choice) {
+        if compiled.nodes[choice.node.at()] == at && keeps_engine(compiled, item, *choice) {
             continue;
         }
         let gain = gain(compiled, item, *choice);
@@ -150,8 +150,8 @@ pub(crate) fn over_budget(compiled: &Compiled<'_, '_>, chosen: &[Option<Choice>]
 /// The answer that leaves everything where it runs; `None` if something that is wanted runs nowhere.
 pub(crate) fn as_it_stands(compiled: &Compiled<'_, '_>) -> Option<Vec<Option<Choice>>> {
     let problem = &compiled.problem;
-    let stays = (0u32..).zip(&problem.items).map(|(number, item)| {
-        let node = match compiled.origins[number as usize] {
+    let stays = ItemId::first(problem.items.len()).zip(&problem.items).map(|(number, item)| {
+        let node = match compiled.origins[number.at()] {
             Origin::Wanted { .. } => item.current?,
             Origin::Anchor { .. } => problem.classes[item.class as usize].candidates.first()?.node,
         };
@@ -161,9 +161,9 @@ pub(crate) fn as_it_stands(compiled: &Compiled<'_, '_>) -> Option<Vec<Option<Cho
 }
 
 /// By how much the new place is better than the present one; most of all when it must leave.
-pub(crate) fn gain(compiled: &Compiled<'_, '_>, item: u32, choice: Choice) -> i64 {
+pub(crate) fn gain(compiled: &Compiled<'_, '_>, item: ItemId, choice: Choice) -> i64 {
     let problem = &compiled.problem;
-    let current = problem.items[item as usize].current;
+    let current = problem.items[item].current;
     let stay = current.and_then(|node| {
         problem.value(item, Choice { node, engine: engine_at(compiled, item, node) })
     });
@@ -175,15 +175,15 @@ pub(crate) fn gain(compiled: &Compiled<'_, '_>, item: u32, choice: Choice) -> i6
 }
 
 /// Whether an item that stays on its node also stays with its engine.
-pub(crate) fn keeps_engine(compiled: &Compiled<'_, '_>, item: u32, choice: Choice) -> bool {
+pub(crate) fn keeps_engine(compiled: &Compiled<'_, '_>, item: ItemId, choice: Choice) -> bool {
     choice.engine == engine_at(compiled, item, choice.node)
 }
 
 /// The engine by which an item of the problem runs on a node of it, or would: the one that it has
 /// there now, as long as the node has it and it may run the component.
-pub(crate) fn engine_at(compiled: &Compiled<'_, '_>, item: u32, node: u32) -> u8 {
-    let row = compiled.continuum.node(compiled.nodes[node as usize]);
-    let Origin::Wanted { app, component, replica, ask } = compiled.origins[item as usize] else {
+pub(crate) fn engine_at(compiled: &Compiled<'_, '_>, item: ItemId, node: NodeId) -> u8 {
+    let row = compiled.continuum.node(compiled.nodes[node.at()]);
+    let Origin::Wanted { app, component, replica, ask } = compiled.origins[item.at()] else {
         return ask::engine_number(row.engine);
     };
     let runs = compiled.asks[ask].runs();

@@ -8,17 +8,20 @@
 
 mod check;
 mod hops;
+pub(crate) mod ids;
 mod json;
 
 pub(crate) use check::LATENCY_US_MAX;
 pub use check::{Invalid, Violation};
 pub use hops::Hops;
+pub use ids::{ItemId, NodeId, ZoneId};
 pub use json::ReadError;
 
 /// Choose exactly one candidate for every item of a part, such that all the constraints hold and
 /// Σ value − Σ over edges traffic · `zone_cost` is greatest.
 ///
-/// Indices (`u32`) point into the vectors of this struct. The order of the vectors does not matter
+/// Indices ([`NodeId`], [`ZoneId`], [`ItemId`]; plain numbers for links, classes and engines) point
+/// into the vectors of this struct. The order of the vectors does not matter
 /// to the result: items, nodes, parts, zones and engines are compared by their names, which
 /// therefore must differ. [`Problem::validate`] says in a sentence what is wrong with one that
 /// cannot be solved.
@@ -43,7 +46,7 @@ pub struct Problem {
     /// All of the items, which are of one part, on the same node or in the same zone.
     pub together: Vec<Group>,
     /// One engine for all items of each list, which are of one part.
-    pub same_engine: Vec<Vec<u32>>,
+    pub same_engine: Vec<Vec<ItemId>>,
     /// Applications: every item belongs to exactly one.
     pub parts: Vec<Part>,
 }
@@ -51,8 +54,8 @@ pub struct Problem {
 /// An undirected link between zones, with the bandwidth that is left; `None` is unlimited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    pub a: u32,
-    pub b: u32,
+    pub a: ZoneId,
+    pub b: ZoneId,
     pub bandwidth_bps: Option<u64>,
 }
 
@@ -67,7 +70,7 @@ pub struct Route {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     pub id: String,
-    pub zone: u32,
+    pub zone: ZoneId,
     /// What is left for the items, as long as `resources`.
     pub capacity: Box<[u64]>,
 }
@@ -94,7 +97,7 @@ pub struct Class {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    pub node: u32,
+    pub node: NodeId,
     /// Index into [`Problem::engines`].
     pub engine: u8,
     pub value: i32,
@@ -110,16 +113,16 @@ pub struct Item {
     /// A handful at most; a node that is not a candidate stays none.
     pub adjust: Vec<Adjust>,
     /// Nodes of the class that are no candidates for this item.
-    pub barred: Vec<u32>,
+    pub barred: Vec<NodeId>,
     /// Where it runs now: tried first, and taken among equals. It carries no value of its own.
-    pub current: Option<u32>,
+    pub current: Option<NodeId>,
 }
 
 /// Added to the value of candidates on a node: a bonus for staying where an item runs now is the cost
 /// of moving away from it, a negative number is a penalty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Adjust {
-    pub node: u32,
+    pub node: NodeId,
     /// Only for the candidate by this engine; for all on the node when left out.
     pub engine: Option<u8>,
     pub delta: i32,
@@ -139,8 +142,8 @@ impl Item {
 /// Traffic between two items of one part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edge {
-    pub a: u32,
-    pub b: u32,
+    pub a: ItemId,
+    pub b: ItemId,
     /// In units of which `zone_cost` is the price.
     pub traffic: i64,
     pub latency_us_max: Option<u64>,
@@ -149,7 +152,7 @@ pub struct Edge {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    pub items: Vec<u32>,
+    pub items: Vec<ItemId>,
     pub scope: Scope,
 }
 
@@ -167,13 +170,13 @@ pub enum Scope {
 pub struct Part {
     pub id: String,
     pub priority: i32,
-    pub items: Vec<u32>,
+    pub items: Vec<ItemId>,
 }
 
 /// Where an item was put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    pub node: u32,
+    pub node: NodeId,
     /// Index into [`Problem::engines`].
     pub engine: u8,
 }

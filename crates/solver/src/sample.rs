@@ -4,7 +4,8 @@
 //! They are made at the level of numbers; `tombolo sim instance` makes whole documents.
 
 use crate::problem::{
-    Candidate, Class, Edge, Group, Hops, Item, Link, Node, Part, Problem, Route, Scope,
+    Candidate, Class, Edge, Group, Hops, Item, ItemId, Link, Node, NodeId, Part, Problem, Route,
+    Scope, ZoneId,
 };
 use crate::select::Dice;
 
@@ -69,7 +70,7 @@ fn add_network(problem: &mut Problem, zones: usize, dice: &mut Dice) {
             }
             let link = index(problem.links.len());
             let bandwidth = [100, 300, 1_000, 10_000][dice.below(4)] * 1_000_000;
-            let (from, to) = (index(a), index(b));
+            let (from, to) = (ZoneId::new(a), ZoneId::new(b));
             problem.links.push(Link { a: from, b: to, bandwidth_bps: Some(bandwidth) });
             let micros = 200 + 20 * far(a, b);
             latency[a].push((b, micros, link));
@@ -113,7 +114,7 @@ fn add_nodes(problem: &mut Problem, size: &Size, dice: &mut Dice) {
     for node in 0..size.nodes {
         let cores = [2, 4, 4, 8, 16, 64][dice.below(6)];
         let capacity = Box::new([cores * 1_000, cores << 31, cores << 34]);
-        let zone = index(dice.below(problem.zones.len()));
+        let zone = ZoneId::new(dice.below(problem.zones.len()));
         problem.nodes.push(Node { id: format!("node-{node:06}"), zone, capacity });
     }
 }
@@ -129,7 +130,7 @@ fn class(problem: &Problem, dice: &mut Dice) -> Class {
         let value = (0..4).map(|_| dice.below(2_501)).sum::<usize>();
         let value = i32::try_from(value).unwrap_or(0);
         let engine = u8::try_from(node % 3).unwrap_or(0);
-        candidates.push(Candidate { node: index(node), engine, value });
+        candidates.push(Candidate { node: NodeId::new(node), engine, value });
     }
     Class { candidates }
 }
@@ -152,7 +153,7 @@ fn add_parts(problem: &mut Problem, size: &Size, dice: &mut Dice) {
         if size.network {
             add_edges(problem, first, size.items, dice);
         }
-        let items = (first..problem.items.len()).map(index).collect();
+        let items = (first..problem.items.len()).map(ItemId::new).collect();
         problem.parts.push(Part { id: format!("app-{part:05}"), priority: 0, items });
     }
 }
@@ -166,15 +167,15 @@ fn add_edges(problem: &mut Problem, first: usize, items: usize, dice: &mut Dice)
         };
         let latency_us_max = [None, Some(10_000), Some(20_000), Some(40_000)][dice.below(4)];
         problem.edges.push(Edge {
-            a: index(from),
-            b: index(first + item),
+            a: ItemId::new(from),
+            b: ItemId::new(first + item),
             traffic: i64::try_from(1 + dice.below(8)).unwrap_or(1),
             latency_us_max,
             bandwidth_bps: [0, 1, 2, 5][dice.below(4)] * 1_000_000,
         });
     }
     if items >= 4 {
-        let pair = |a: usize| vec![index(first + a), index(first + a + 1)];
+        let pair = |a: usize| vec![ItemId::new(first + a), ItemId::new(first + a + 1)];
         problem.apart.push(Group { items: pair(0), scope: Scope::Node });
         problem.together.push(Group { items: pair(2), scope: Scope::Zone });
     }

@@ -8,6 +8,7 @@ mod domain;
 mod dual;
 mod frame;
 mod gather;
+mod ids;
 mod improve;
 mod index;
 mod kernel;
@@ -19,6 +20,7 @@ mod state;
 
 use construct::Construct;
 use frame::Frame;
+use ids::BlockId;
 use improve::Rounds;
 pub use meter::Dice;
 use meter::Meter;
@@ -109,7 +111,7 @@ pub fn select(problem: &Problem, limits: &Limits<'_>) -> Result<Selection, Inval
     for block in &placed {
         let place = state.at(*block).expect("a part is placed whole");
         for (item, choice) in frame.choices(*block, place) {
-            chosen[item as usize] = Some(choice);
+            chosen[item] = Some(choice);
         }
     }
     let objective = state.objective;
@@ -121,7 +123,7 @@ pub fn select(problem: &Problem, limits: &Limits<'_>) -> Result<Selection, Inval
 /// Returns a bound on the objective.
 fn improve(
     state: &mut State<'_>,
-    placed: &[u32],
+    placed: &[BlockId],
     limits: &Limits<'_>,
     meter: &mut Meter<'_>,
 ) -> i64 {

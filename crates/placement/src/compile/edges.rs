@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use tombolo_model::{App, AppId};
-use tombolo_solver::problem::{Class, Edge, Group, Item, Scope};
+use tombolo_solver::problem::{Class, Edge, Group, Item, ItemId, Scope};
 
 use super::{Compiled, EdgeOrigin, Kind, Options, Origin, Scoped, by_name, index};
 use crate::affinity::{self, Bounds};
 use crate::score::Mix;
 
-type Instances = BTreeMap<(usize, usize), Vec<u32>>;
+type Instances = BTreeMap<(usize, usize), Vec<ItemId>>;
 
 /// Who calls: the component that is planned, or the one that stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,7 +145,7 @@ pub(super) fn connect(
 ) {
     let apps = compiled.apps;
     for (part, app) in compiled.scoped.planned.clone().into_iter().enumerate() {
-        let mut anchors: BTreeMap<(usize, usize, u32), u32> = BTreeMap::new();
+        let mut anchors: BTreeMap<(usize, usize, u32), ItemId> = BTreeMap::new();
         for component in by_name(apps, app) {
             let items = instances.get(&(app, component)).map_or(&[][..], Vec::as_slice);
             for (connection, to) in apps[app].spec.components[component].connects.iter().enumerate()
@@ -180,8 +180,8 @@ pub(super) fn connect(
 
 fn add_edges(
     compiled: &mut Compiled<'_, '_>,
-    callers: &[u32],
-    callees: &[u32],
+    callers: &[ItemId],
+    callees: &[ItemId],
     origin: EdgeOrigin,
     options: &Options,
 ) {
@@ -207,8 +207,8 @@ fn add_edges(
     }
 }
 
-fn add_anchor(compiled: &mut Compiled<'_, '_>, part: usize, end: FixedEnd) -> u32 {
-    let item = index(compiled.problem.items.len());
+fn add_anchor(compiled: &mut Compiled<'_, '_>, part: usize, end: FixedEnd) -> ItemId {
+    let item = ItemId::new(compiled.problem.items.len());
     let class = index(compiled.problem.classes.len());
     compiled.problem.classes.push(Class::default());
     compiled.kinds.push(Kind::fixed(compiled.continuum, end.node));
@@ -228,8 +228,8 @@ fn add_anchor(compiled: &mut Compiled<'_, '_>, part: usize, end: FixedEnd) -> u3
 
 fn add_fixed_edge(
     compiled: &mut Compiled<'_, '_>,
-    item: u32,
-    anchor: u32,
+    item: ItemId,
+    anchor: ItemId,
     end: FixedEnd,
     options: &Options,
 ) {
@@ -254,11 +254,11 @@ fn add_fixed_edge(
 pub(super) fn group(compiled: &mut Compiled<'_, '_>, instances: &Instances) {
     for app in compiled.scoped.planned.clone() {
         let spec = &compiled.apps[app].spec;
-        let items = |name: &str| -> &[u32] {
+        let items = |name: &str| -> &[ItemId] {
             let component = spec.components.iter().position(|component| component.name == name);
             component.and_then(|c| instances.get(&(app, c))).map_or(&[][..], Vec::as_slice)
         };
-        let mut all: Vec<u32> = Vec::new();
+        let mut all: Vec<ItemId> = Vec::new();
         for component in by_name(compiled.apps, app) {
             let own = items(&spec.components[component].name);
             all.extend(own);
@@ -269,7 +269,7 @@ pub(super) fn group(compiled: &mut Compiled<'_, '_>, instances: &Instances) {
             }
         }
         for names in affinity::together(spec) {
-            let items: Vec<u32> = names.iter().flat_map(|name| items(name)).copied().collect();
+            let items: Vec<ItemId> = names.iter().flat_map(|name| items(name)).copied().collect();
             if items.len() > 1 {
                 compiled.problem.together.push(Group { items, scope: Scope::Zone });
             }
@@ -283,7 +283,7 @@ pub(super) fn group(compiled: &mut Compiled<'_, '_>, instances: &Instances) {
     }
 }
 
-fn apart(a: &[u32], b: &[u32], same: bool) -> Vec<Group> {
+fn apart(a: &[ItemId], b: &[ItemId], same: bool) -> Vec<Group> {
     /// Beyond this, one group for all: stricter, and the rule still holds.
     const GROUPS_MAX: usize = 4096;
     let scope = Scope::Node;

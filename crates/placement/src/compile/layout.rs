@@ -6,7 +6,7 @@ mod prune;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tombolo_model::{AppId, Engine};
-use tombolo_solver::problem::{Candidate, Hops, Link, Node, Route, Scope};
+use tombolo_solver::problem::{Candidate, Hops, Link, Node, NodeId, Route, Scope, ZoneId};
 
 use super::{Compiled, EdgeOrigin, Kind, carried, index, resources};
 use crate::affinity::Bounds;
@@ -71,7 +71,7 @@ impl ZonePlan {
         // Whoever waits for its turn to move stays where no new one may go.
         for (item, node) in compiled.currents() {
             any.insert(node);
-            if talking[problem.items[item as usize].class as usize] {
+            if talking[problem.items[item].class as usize] {
                 with_traffic.insert(node);
             }
         }
@@ -117,7 +117,7 @@ fn talking(compiled: &Compiled<'_, '_>) -> Vec<bool> {
     let problem = &compiled.problem;
     let mut talking = vec![false; problem.classes.len()];
     for end in problem.edges.iter().flat_map(|edge| [edge.a, edge.b]) {
-        talking[problem.items[end as usize].class as usize] = true;
+        talking[problem.items[end].class as usize] = true;
     }
     talking
 }
@@ -144,11 +144,11 @@ fn place_nodes(compiled: &mut Compiled<'_, '_>, plan: &ZonePlan) {
     for node in by_id(continuum, &used) {
         let row = continuum.node(node);
         let site = continuum.site_of(node);
-        compiled.at[node as usize] = Some(index(compiled.nodes.len()));
+        compiled.at[node as usize] = Some(NodeId::new(compiled.nodes.len()));
         compiled.nodes.push(node);
         compiled.problem.nodes.push(Node {
             id: [site.name, "/", row.name].concat(),
-            zone: plan.zone_of(row.zone, site.zone),
+            zone: ZoneId(plan.zone_of(row.zone, site.zone)),
             capacity: resources::each(&compiled.free[node as usize], &compiled.problem.resources),
         });
     }
@@ -193,13 +193,13 @@ fn fill_classes(compiled: &mut Compiled<'_, '_>) {
         })
         .collect();
     let bound = bound_by_engine(compiled);
-    let rows = || (0u32..).zip(&compiled.nodes);
+    let rows = || NodeId::first(compiled.nodes.len()).zip(&compiled.nodes);
     let classes = compiled.problem.classes.iter_mut().zip(&compiled.kinds);
     for ((class, kind), bound) in classes.zip(bound) {
         let count = kind.admitted.count();
         class.candidates.reserve_exact(count);
-        let candidate = |number: u32, value: i32| {
-            let engine = match engines[number as usize] {
+        let candidate = |number: NodeId, value: i32| {
+            let engine = match engines[number.at()] {
                 (engine, None) => engine,
                 (_, Some((engine, also))) => ask::engine_number(kind.runs.pick(engine, Some(also))),
             };
@@ -236,11 +236,11 @@ fn bound_by_engine(compiled: &Compiled<'_, '_>) -> Vec<bool> {
     let problem = &compiled.problem;
     let mut bound = vec![false; problem.classes.len()];
     for item in problem.same_engine.iter().flatten() {
-        bound[problem.items[*item as usize].class as usize] = true;
+        bound[problem.items[*item].class as usize] = true;
     }
     for (item, node) in compiled.currents() {
         let Some(number) = compiled.at[node as usize] else { continue };
-        let class = problem.items[item as usize].class as usize;
+        let class = problem.items[item].class as usize;
         let row = compiled.continuum.node(node);
         let best = compiled.kinds[class].runs.pick(row.engine, row.also);
         let now = reschedule::engine_at(compiled, item, number);
@@ -257,7 +257,7 @@ fn add_second_engines(
     kind: &Kind,
 ) {
     let second = |candidate: &Candidate| {
-        let (first, also) = engines[candidate.node as usize].1?;
+        let (first, also) = engines[candidate.node.at()].1?;
         let other = if kind.runs.pick(first, Some(also)) == first { also } else { first };
         let (engine, value) = (ask::engine_number(other), candidate.value - 1);
         kind.runs.can(other).then_some(Candidate { engine, value, ..*candidate })
@@ -324,8 +324,8 @@ fn number_links(
         links[link as usize] = index(compiled.problem.links.len());
         let taken = reserved.get(&link).copied().unwrap_or(0);
         compiled.problem.links.push(Link {
-            a: ends[0],
-            b: ends[1],
+            a: ZoneId(ends[0]),
+            b: ZoneId(ends[1]),
             bandwidth_bps: row.bandwidth_bps.map(|bps| bps.saturating_sub(taken)),
         });
     }

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use tombolo_solver::problem::ItemId;
+
 use crate::compile::Compiled;
 use crate::filter::{self, Asked, Look, Mend};
 
@@ -17,7 +19,7 @@ pub(super) struct Conflict {
 }
 
 /// `None` if some node takes the instance by itself.
-pub(super) fn of(compiled: &Compiled<'_, '_>, item: u32) -> Option<Conflict> {
+pub(super) fn of(compiled: &Compiled<'_, '_>, item: ItemId) -> Option<Conflict> {
     let ask = compiled.ask(item)?;
     if compiled.continuum.nodes.is_empty() {
         let reasons = vec!["there is no node to run anything on".to_owned()];
@@ -25,7 +27,7 @@ pub(super) fn of(compiled: &Compiled<'_, '_>, item: u32) -> Option<Conflict> {
     }
     let mut asked = filter::asked(ask);
     asked.truncate(NEEDS_MAX);
-    let barred = &compiled.problem.items[item as usize].barred;
+    let barred = &compiled.problem.items[item].barred;
     let mut masks: BTreeSet<u128> = BTreeSet::new();
     let mut nearest: Option<(Effort, u32, u128)> = None;
     for node in 0..compiled.continuum.nodes.len() {
@@ -109,7 +111,7 @@ fn minimal(masks: &BTreeSet<u128>, asked: &[Asked]) -> Vec<usize> {
 /// `needs 7Gi memory; of the 3 nodes that meet the rest, the nearest has 6.2Gi`.
 fn reason(
     compiled: &Compiled<'_, '_>,
-    item: u32,
+    item: ItemId,
     asked: &[Asked],
     bit: usize,
     least: &[usize],

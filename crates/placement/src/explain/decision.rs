@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use tombolo_model::app::{Alternative, Decision};
-use tombolo_solver::problem::{Candidate, Choice};
+use tombolo_solver::problem::{Candidate, Choice, ItemId, NodeId};
 
 use super::neighbours::{self, Neighbours};
 use crate::compile::Compiled;
@@ -25,7 +25,7 @@ pub(crate) struct Reasons<'r, 'c, 'a> {
     /// By node and resource of the problem: what the chosen items take.
     used: Vec<u64>,
     /// By item: the edges that touch it.
-    edges: BTreeMap<u32, Vec<usize>>,
+    edges: BTreeMap<ItemId, Vec<usize>>,
     best: BTreeMap<u32, Best>,
     neighbours: Neighbours<'r>,
 }
@@ -49,12 +49,12 @@ impl<'r, 'c, 'a> Reasons<'r, 'c, 'a> {
         let mut used = vec![0u64; problem.nodes.len() * width];
         for (item, choice) in problem.items.iter().zip(chosen) {
             let Some(choice) = choice else { continue };
-            let start = choice.node as usize * width;
+            let start = choice.node.at() * width;
             for (sum, demand) in used[start..start + width].iter_mut().zip(&item.demand) {
                 *sum = sum.saturating_add(*demand);
             }
         }
-        let mut edges: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        let mut edges: BTreeMap<ItemId, Vec<usize>> = BTreeMap::new();
         for (number, edge) in problem.edges.iter().enumerate() {
             edges.entry(edge.a).or_default().push(number);
             edges.entry(edge.b).or_default().push(number);
@@ -63,10 +63,10 @@ impl<'r, 'c, 'a> Reasons<'r, 'c, 'a> {
         Reasons { compiled, chosen, used, edges, best: BTreeMap::new(), neighbours }
     }
 
-    pub(crate) fn decision(&mut self, item: u32, choice: Choice, step: &Step) -> Decision {
+    pub(crate) fn decision(&mut self, item: ItemId, choice: Choice, step: &Step) -> Decision {
         let compiled = self.compiled;
-        let class = compiled.problem.items[item as usize].class;
-        let node = compiled.nodes[choice.node as usize];
+        let class = compiled.problem.items[item].class;
+        let node = compiled.nodes[choice.node.at()];
         // An instance that waits for its turn has a class without wishes.
         let wish = compiled.kinds[class as usize].wish.as_ref();
         let mut terms: BTreeMap<String, f64> = BTreeMap::new();
@@ -86,9 +86,9 @@ impl<'r, 'c, 'a> Reasons<'r, 'c, 'a> {
         Decision { reason: Some(reason), score, terms, alternatives }
     }
 
-    fn reason(&self, item: u32, step: &Step, next: &[Alternative], silent: &[String]) -> String {
+    fn reason(&self, item: ItemId, step: &Step, next: &[Alternative], silent: &[String]) -> String {
         let compiled = self.compiled;
-        let class = compiled.problem.items[item as usize].class;
+        let class = compiled.problem.items[item].class;
         let count = self.best.get(&class).map_or(0, |best| best.nodes);
         let mut reason = match step {
             Step::Start => match (count, next.first().and_then(|next| next.behind)) {
@@ -120,7 +120,7 @@ impl<'r, 'c, 'a> Reasons<'r, 'c, 'a> {
     }
 
     /// How short the ways to its partners are, 0 to 100.
-    fn network(&self, item: u32, node: u32) -> Option<f64> {
+    fn network(&self, item: ItemId, node: NodeId) -> Option<f64> {
         let edges = self.edges.get(&item)?;
         let problem = &self.compiled.problem;
         let (mut cost, mut traffic) = (0.0, 0.0);
@@ -135,16 +135,16 @@ impl<'r, 'c, 'a> Reasons<'r, 'c, 'a> {
     }
 
     /// The zones of the two ends of an edge, if `item` were on `node`.
-    fn zones(&self, item: u32, node: u32, a: u32, b: u32) -> Option<(usize, usize)> {
+    fn zones(&self, item: ItemId, node: NodeId, a: ItemId, b: ItemId) -> Option<(usize, usize)> {
         let problem = &self.compiled.problem;
-        let zone = |end: u32| {
-            let node = if end == item { node } else { self.chosen[end as usize]?.node };
-            Some(problem.nodes[node as usize].zone as usize)
+        let zone = |end: ItemId| {
+            let node = if end == item { node } else { self.chosen[end]?.node };
+            Some(problem.nodes[node].zone.at())
         };
         Some((zone(a)?, zone(b)?))
     }
 
-    fn traffic_cost(&self, item: u32, node: u32) -> i64 {
+    fn traffic_cost(&self, item: ItemId, node: NodeId) -> i64 {
         let problem = &self.compiled.problem;
         let edges = self.edges.get(&item).into_iter().flatten().map(|edge| &problem.edges[*edge]);
         let costs = edges.filter_map(|edge| {
@@ -154,14 +154,14 @@ impl<'r, 'c, 'a> Reasons<'r, 'c, 'a> {
         costs.sum()
     }
 
-    fn total(&self, item: u32, choice: Choice) -> i64 {
+    fn total(&self, item: ItemId, choice: Choice) -> i64 {
         let value = self.compiled.problem.value(item, choice).unwrap_or(0);
         value - self.traffic_cost(item, choice.node)
     }
 
-    fn alternatives(&mut self, item: u32, choice: Choice) -> Vec<Alternative> {
+    fn alternatives(&mut self, item: ItemId, choice: Choice) -> Vec<Alternative> {
         let compiled = self.compiled;
-        let class = compiled.problem.items[item as usize].class;
+        let class = compiled.problem.items[item].class;
         let best = self.best.entry(class).or_insert_with(|| best(compiled, class));
         let best = best.candidates.clone();
         let own = self.total_quick(item, choice, &best);
@@ -178,7 +178,7 @@ impl<'r, 'c, 'a> Reasons<'r, 'c, 'a> {
     }
 
     /// Like `total`, without a search through a long class when the choice is among the best.
-    fn total_quick(&self, item: u32, choice: Choice, best: &[Candidate]) -> i64 {
+    fn total_quick(&self, item: ItemId, choice: Choice, best: &[Candidate]) -> i64 {
         match best
             .iter()
             .find(|candidate| candidate.node == choice.node && candidate.engine == choice.engine)
@@ -188,13 +188,19 @@ impl<'r, 'c, 'a> Reasons<'r, 'c, 'a> {
         }
     }
 
-    fn candidate_total(&self, item: u32, candidate: Candidate) -> i64 {
-        let value = self.compiled.problem.items[item as usize].value_of(&candidate);
+    fn candidate_total(&self, item: ItemId, candidate: Candidate) -> i64 {
+        let value = self.compiled.problem.items[item].value_of(&candidate);
         value - self.traffic_cost(item, candidate.node)
     }
 
-    fn alternative(&self, item: u32, choice: Choice, other: Candidate, behind: i64) -> Alternative {
-        let node = self.compiled.nodes[other.node as usize];
+    fn alternative(
+        &self,
+        item: ItemId,
+        choice: Choice,
+        other: Candidate,
+        behind: i64,
+    ) -> Alternative {
+        let node = self.compiled.nodes[other.node.at()];
         let against = self.against(item, choice, other);
         #[expect(clippy::cast_precision_loss, reason = "points for people")]
         let behind = tenth(behind as f64 / 100.0);
@@ -207,20 +213,20 @@ impl<'r, 'c, 'a> Reasons<'r, 'c, 'a> {
     }
 
     /// What speaks most against another node: that it cannot be, or where it is worst.
-    fn against(&self, item: u32, choice: Choice, other: Candidate) -> String {
+    fn against(&self, item: ItemId, choice: Choice, other: Candidate) -> String {
         let problem = &self.compiled.problem;
-        if problem.items[item as usize].barred.contains(&other.node) {
+        if problem.items[item].barred.contains(&other.node) {
             return "it was in violation of a policy there".to_owned();
         }
         let (here, there) =
-            (self.compiled.nodes[choice.node as usize], self.compiled.nodes[other.node as usize]);
+            (self.compiled.nodes[choice.node.at()], self.compiled.nodes[other.node.at()]);
         let engines = neighbours::engines(self.compiled, item, there);
         let unfit = || self.neighbours.against(self.compiled, item, there, &engines);
         let said = self.no_room(item, other.node).or_else(|| self.too_far(item, other.node));
         if let Some(said) = said.or_else(|| unfit().into_iter().next()) {
             return said;
         }
-        let class = problem.items[item as usize].class as usize;
+        let class = problem.items[item].class as usize;
         let ground = &self.compiled.ground;
         let mut worst: (f64, String) = (0.0, "nothing: it is as good".to_owned());
         let mut judge = |name: &str, weight: f64, here: f64, there: f64| {
@@ -241,7 +247,7 @@ impl<'r, 'c, 'a> Reasons<'r, 'c, 'a> {
         {
             judge("network", 0.5, at, to);
         }
-        if problem.items[item as usize].current == Some(choice.node) {
+        if problem.items[item].current == Some(choice.node) {
             let ask = self.compiled.ask(item);
             let cost =
                 ask.map_or(0.0, |ask| f64::from(reschedule::moving_cost(ask.component)) / 100.0);
@@ -252,14 +258,14 @@ impl<'r, 'c, 'a> Reasons<'r, 'c, 'a> {
         worst.1
     }
 
-    fn no_room(&self, item: u32, node: u32) -> Option<String> {
+    fn no_room(&self, item: ItemId, node: NodeId) -> Option<String> {
         let problem = &self.compiled.problem;
         let width = problem.resources.len();
-        let start = node as usize * width;
+        let start = node.at() * width;
         for (resource, name) in problem.resources.iter().enumerate() {
-            let need = problem.items[item as usize].demand[resource];
-            let left = problem.nodes[node as usize].capacity[resource]
-                .saturating_sub(self.used[start + resource]);
+            let need = problem.items[item].demand[resource];
+            let left =
+                problem.nodes[node].capacity[resource].saturating_sub(self.used[start + resource]);
             if need > left {
                 let (need, left) = (amount(name, need), amount(name, left));
                 return Some(format!("no room: needs {need}, {left} would be left"));
@@ -268,12 +274,12 @@ impl<'r, 'c, 'a> Reasons<'r, 'c, 'a> {
         None
     }
 
-    fn too_far(&self, item: u32, node: u32) -> Option<String> {
+    fn too_far(&self, item: ItemId, node: NodeId) -> Option<String> {
         let problem = &self.compiled.problem;
         for edge in self.edges.get(&item)?.iter().map(|edge| &problem.edges[*edge]) {
             let Some((from, to)) = self.zones(item, node, edge.a, edge.b) else { continue };
             let other = if edge.a == item { edge.b } else { edge.a };
-            let other = &problem.items[other as usize].id;
+            let other = &problem.items[other].id;
             let Some(route) = &problem.routes[from][to] else {
                 return Some(format!("no way to {other}"));
             };

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use tombolo_model::app::Unplaced;
-use tombolo_solver::problem::{Problem, Scope};
+use tombolo_solver::problem::{ItemId, NodeId, Problem, Scope};
 use tombolo_solver::select::{Limits, Outcome, Selection, select};
 
 use super::decision::amount;
@@ -166,7 +166,7 @@ fn widen(problem: &mut Problem, resource: usize) {
     let demands = problem.items.iter().map(|item| item.demand[resource]);
     let most = demands.clone().max().unwrap_or(0);
     let all = demands.fold(0, u64::saturating_add);
-    let small: Vec<(u32, u64)> = (0..)
+    let small: Vec<(NodeId, u64)> = NodeId::first(problem.nodes.len())
         .zip(&problem.nodes)
         .map(|(number, node)| (number, node.capacity[resource]))
         .filter(|(_, capacity)| *capacity < most)
@@ -202,7 +202,7 @@ fn each_edge(
 
 fn say(compiled: &Compiled<'_, '_>, rule: Rule) -> String {
     let problem = &compiled.problem;
-    let names = |items: &[u32]| {
+    let names = |items: &[ItemId]| {
         let names: BTreeSet<&str> =
             items.iter().filter_map(|item| component(compiled, *item)).collect();
         words::list(&names.into_iter().map(str::to_owned).collect::<Vec<_>>())
@@ -217,8 +217,8 @@ fn say(compiled: &Compiled<'_, '_>, rule: Rule) -> String {
             // One that is in the problem only because something runs there takes nobody.
             let classes: BTreeSet<u32> = problem.items.iter().map(|item| item.class).collect();
             let candidates = classes.iter().flat_map(|c| &problem.classes[*c as usize].candidates);
-            let nodes: BTreeSet<u32> = candidates.map(|candidate| candidate.node).collect();
-            let each = nodes.iter().map(|node| problem.nodes[*node as usize].capacity[resource]);
+            let nodes: BTreeSet<NodeId> = candidates.map(|candidate| candidate.node).collect();
+            let each = nodes.iter().map(|node| problem.nodes[*node].capacity[resource]);
             let left = each.fold(0, u64::saturating_add);
             let (all, left) = (amount(name, all), amount(name, left));
             match nodes.len() {
@@ -289,7 +289,7 @@ fn more_room(
     let problem = &compiled.problem;
     let mut used = vec![0u64; problem.nodes.len()];
     for (item, choice) in problem.items.iter().zip(&found.chosen) {
-        let sum = used.get_mut(choice.as_ref()?.node as usize)?;
+        let sum = used.get_mut(choice.as_ref()?.node.at())?;
         *sum = sum.saturating_add(item.demand[resource]);
     }
     let short = |(node, used): (usize, &u64)| {
@@ -332,9 +332,9 @@ fn more_time(
 ) -> Option<String> {
     let problem = &compiled.problem;
     let (from, to, connection) = ends(compiled, origin);
-    let zone = |item: u32| {
-        let choice = found.chosen[item as usize]?;
-        Some(problem.nodes[choice.node as usize].zone as usize)
+    let zone = |item: ItemId| {
+        let choice = found.chosen[item]?;
+        Some(problem.nodes[choice.node].zone.at())
     };
     let edges = problem.edges.iter().zip(&compiled.edge_origins);
     let delays = edges.filter(|(_, from)| **from == origin).filter_map(|(edge, _)| {
@@ -412,8 +412,8 @@ fn first(end: u64, holds: impl Fn(u64) -> bool) -> u64 {
     end
 }
 
-fn component<'c>(compiled: &Compiled<'c, '_>, item: u32) -> Option<&'c str> {
-    match compiled.origins[item as usize] {
+fn component<'c>(compiled: &Compiled<'c, '_>, item: ItemId) -> Option<&'c str> {
+    match compiled.origins[item.at()] {
         Origin::Wanted { app, component, .. } | Origin::Anchor { app, component, .. } => {
             Some(compiled.apps.get(app)?.spec.components.get(component)?.name.as_str())
         }

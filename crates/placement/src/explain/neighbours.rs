@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tombolo_solver::problem::{Choice, Problem, Scope};
+use tombolo_solver::problem::{Choice, ItemId, Problem, Scope};
 
 use crate::ask;
 use crate::compile::Compiled;
@@ -13,9 +13,9 @@ use crate::compile::Compiled;
 pub(super) struct Neighbours<'n> {
     problem: &'n Problem,
     /// By item: the groups that it is in.
-    groups: BTreeMap<u32, Vec<Kinship>>,
+    groups: BTreeMap<ItemId, Vec<Kinship>>,
     /// By group and place: the first two who are there.
-    there: BTreeMap<(Kinship, u32), [Option<u32>; 2]>,
+    there: BTreeMap<(Kinship, u32), [Option<ItemId>; 2]>,
     /// By group: all places in use.
     places: BTreeMap<Kinship, Vec<u32>>,
 }
@@ -55,12 +55,12 @@ impl<'n> Neighbours<'n> {
         compiled: &Compiled<'_, '_>,
         chosen: &[Option<Choice>],
         group: Kinship,
-        items: &[u32],
+        items: &[ItemId],
     ) {
         for item in items {
             self.groups.entry(*item).or_default().push(group);
-            let Some(choice) = chosen[*item as usize] else { continue };
-            let node = compiled.nodes[choice.node as usize];
+            let Some(choice) = chosen[*item] else { continue };
+            let node = compiled.nodes[choice.node.at()];
             let place = match self.scope(group) {
                 None => u32::from(choice.engine),
                 Some(scope) => place(compiled, scope, node),
@@ -89,7 +89,7 @@ impl<'n> Neighbours<'n> {
     pub(super) fn against(
         &self,
         compiled: &Compiled<'_, '_>,
-        item: u32,
+        item: ItemId,
         node: u32,
         engines: &[u8],
     ) -> Vec<String> {
@@ -100,7 +100,7 @@ impl<'n> Neighbours<'n> {
     fn objection(
         &self,
         compiled: &Compiled<'_, '_>,
-        item: u32,
+        item: ItemId,
         node: u32,
         engines: &[u8],
         group: Kinship,
@@ -116,7 +116,7 @@ impl<'n> Neighbours<'n> {
                 .filter(|place| !is_here(*place))
                 .find_map(|at| Some((at, other_at(at)?)))
         };
-        let name = |other: u32| self.problem.items[other as usize].id.as_str();
+        let name = |other: ItemId| self.problem.items[other].id.as_str();
         match (group, self.scope(group)) {
             (Kinship::Apart(_), Some(scope)) => {
                 let other = name(other_at(place(compiled, scope, node))?);
@@ -141,7 +141,7 @@ impl<'n> Neighbours<'n> {
 }
 
 /// The engines of a node that could run an item.
-pub(super) fn engines(compiled: &Compiled<'_, '_>, item: u32, node: u32) -> Vec<u8> {
+pub(super) fn engines(compiled: &Compiled<'_, '_>, item: ItemId, node: u32) -> Vec<u8> {
     let row = compiled.continuum.node(node);
     let runs = compiled.ask(item).map(ask::Ask::runs).unwrap_or_default();
     let all = [Some(row.engine), row.also].into_iter().flatten();

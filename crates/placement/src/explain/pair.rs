@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tombolo_model::{About, App, AppId, Trouble};
-use tombolo_solver::problem::Choice;
+use tombolo_solver::problem::{Choice, ItemId};
 
 use super::neighbours::{self, Neighbours};
 use crate::compile::{self, Compiled, Options, Origin, Scope};
@@ -58,7 +58,7 @@ pub fn pair(
     let Some((item, mut failing)) = subject(&compiled, part, node) else {
         return Err(Trouble::new(about, "it is stopped, or wants no instance of it"));
     };
-    let barred = &compiled.problem.items[item as usize].barred;
+    let barred = &compiled.problem.items[item].barred;
     if compiled.at[node as usize].is_some_and(|at| barred.contains(&at)) {
         failing.push("it was in violation of a policy there lately".to_owned());
     }
@@ -71,7 +71,7 @@ pub fn pair(
         failing.extend(neighbours.against(&compiled, item, node, &engines));
     }
 
-    let class = compiled.problem.items[item as usize].class as usize;
+    let class = compiled.problem.items[item].class as usize;
     let wish = compiled.kinds[class].wish.as_ref();
     let score = |node: u32| {
         wish.map_or(0.0, |wish| (wish.score(&compiled.ground, node) * 10.0).round() / 10.0)
@@ -91,10 +91,10 @@ pub fn pair(
 
 /// The instance of the component that is on the node or, if none is, the one that lacks least there;
 /// with every need of it that the node does not meet.
-fn subject(compiled: &Compiled<'_, '_>, part: usize, node: u32) -> Option<(u32, Vec<String>)> {
+fn subject(compiled: &Compiled<'_, '_>, part: usize, node: u32) -> Option<(ItemId, Vec<String>)> {
     let left = left(compiled, part, node);
-    let mut found: Option<(u32, Vec<String>)> = None;
-    for (item, origin) in (0u32..).zip(&compiled.origins) {
+    let mut found: Option<(ItemId, Vec<String>)> = None;
+    for (item, origin) in ItemId::first(compiled.origins.len()).zip(&compiled.origins) {
         let Origin::Wanted { app, component, replica, ask } = *origin else { continue };
         if component != part {
             continue;
@@ -136,14 +136,17 @@ fn left<'a>(compiled: &Compiled<'_, 'a>, part: usize, node: u32) -> Amounts<'a> 
 fn as_it_runs(compiled: &Compiled<'_, '_>) -> Vec<Option<Choice>> {
     let mut chosen = vec![None; compiled.origins.len()];
     for (item, node) in compiled.currents() {
-        chosen[item as usize] = compiled.at[node as usize]
+        chosen[item] = compiled.at[node as usize]
             .map(|node| Choice { node, engine: reschedule::engine_at(compiled, item, node) });
     }
     chosen
 }
 
 /// Where the partner of an item runs, which of the two calls, and by which edge.
-fn partners(compiled: &Compiled<'_, '_>, item: u32) -> impl Iterator<Item = (usize, u32, Calls)> {
+fn partners(
+    compiled: &Compiled<'_, '_>,
+    item: ItemId,
+) -> impl Iterator<Item = (usize, u32, Calls)> {
     let edges = compiled.problem.edges.iter().enumerate();
     edges.filter_map(move |(number, edge)| {
         let (other, calls) = match () {
@@ -151,7 +154,7 @@ fn partners(compiled: &Compiled<'_, '_>, item: u32) -> impl Iterator<Item = (usi
             () if edge.b == item => (edge.a, Calls::In),
             () => return None,
         };
-        let at = match compiled.origins[other as usize] {
+        let at = match compiled.origins[other.at()] {
             Origin::Wanted { app, component, replica, .. } => {
                 compiled.runs_on(app, component, replica)?
             }
@@ -162,7 +165,7 @@ fn partners(compiled: &Compiled<'_, '_>, item: u32) -> impl Iterator<Item = (usi
 }
 
 /// Links on the ways to its partners that have too little bandwidth left.
-fn from_links(compiled: &Compiled<'_, '_>, item: u32, node: u32) -> Vec<String> {
+fn from_links(compiled: &Compiled<'_, '_>, item: ItemId, node: u32) -> Vec<String> {
     let continuum = compiled.continuum;
     let mut book = WayBook::default();
     let mut needed: BTreeMap<u32, u64> = BTreeMap::new();
@@ -186,7 +189,7 @@ fn from_links(compiled: &Compiled<'_, '_>, item: u32, node: u32) -> Vec<String> 
         return Vec::new();
     }
     let mut taken = compile::reserved(compiled);
-    let places: BTreeMap<u32, u32> = compiled.currents().collect();
+    let places: BTreeMap<ItemId, u32> = compiled.currents().collect();
     for edge in compiled.problem.edges.iter().filter(|edge| edge.a != item && edge.b != item) {
         if let (Some(from), Some(to)) = (places.get(&edge.a), places.get(&edge.b)) {
             add(&mut taken, *from, *to, edge.bandwidth_bps);
@@ -202,7 +205,7 @@ fn from_links(compiled: &Compiled<'_, '_>, item: u32, node: u32) -> Vec<String> 
 }
 
 /// What stands between the node and where its partners run now.
-fn from_neighbours(compiled: &Compiled<'_, '_>, item: u32, node: u32) -> Vec<String> {
+fn from_neighbours(compiled: &Compiled<'_, '_>, item: ItemId, node: u32) -> Vec<String> {
     let continuum = compiled.continuum;
     let mut found = Vec::new();
     let problem = &compiled.problem;
@@ -216,7 +219,7 @@ fn from_neighbours(compiled: &Compiled<'_, '_>, item: u32, node: u32) -> Vec<Str
             Calls::In => (at, node),
         };
         let ways = continuum.network.ways_from(continuum.node(from).zone);
-        let name = &problem.items[other as usize].id;
+        let name = &problem.items[other].id;
         match &ways[continuum.node(to).zone as usize] {
             None => found
                 .push(format!("needs a way to {name} on {}, has none", continuum.node(at).name)),

@@ -1,6 +1,6 @@
 //! Runs the search, keeps to the disruption budgets, and makes sure that nothing got worse.
 
-use tombolo_solver::problem::{Candidate, Choice, Class, Invalid};
+use tombolo_solver::problem::{Candidate, Choice, Class, Invalid, ItemId};
 use tombolo_solver::select::{Limits, Outcome, Selection, select};
 
 use crate::compile::{Compiled, Kind, index};
@@ -16,7 +16,7 @@ pub(super) struct Solved {
     pub optimal: bool,
     pub work: u64,
     /// Items that stay for now because too many of their component would be down.
-    pub waiting: Vec<u32>,
+    pub waiting: Vec<ItemId>,
 }
 
 pub(super) fn solve(
@@ -29,8 +29,7 @@ pub(super) fn solve(
     if waiting.is_empty() {
         return Ok(solved(first, Vec::new()));
     }
-    let before: Vec<u32> =
-        waiting.iter().map(|item| compiled.problem.items[*item as usize].class).collect();
+    let before: Vec<u32> = waiting.iter().map(|item| compiled.problem.items[*item].class).collect();
     for item in &waiting {
         pin(compiled, *item);
     }
@@ -43,7 +42,7 @@ pub(super) fn solve(
     }
     // Going one after the other is impossible (two that swap places): all at once, then.
     for (item, class) in waiting.iter().zip(before) {
-        compiled.problem.items[*item as usize].class = class;
+        compiled.problem.items[*item].class = class;
     }
     compiled
         .notes
@@ -51,7 +50,7 @@ pub(super) fn solve(
     Ok(solved(first, Vec::new()))
 }
 
-fn solved(selection: Selection, waiting: Vec<u32>) -> Solved {
+fn solved(selection: Selection, waiting: Vec<ItemId>) -> Solved {
     Solved {
         chosen: selection.chosen,
         parts: selection.parts,
@@ -94,18 +93,17 @@ fn not_worse(compiled: &Compiled<'_, '_>, found: Selection) -> Selection {
 }
 
 /// Leaves an item no choice but to stay where it runs.
-fn pin(compiled: &mut Compiled<'_, '_>, item: u32) {
-    let Some(node) = compiled.problem.items[item as usize].current else { return };
+fn pin(compiled: &mut Compiled<'_, '_>, item: ItemId) {
+    let Some(node) = compiled.problem.items[item].current else { return };
     let class = index(compiled.problem.classes.len());
     let engine = reschedule::engine_at(compiled, item, node);
     let value = compiled.problem.value(item, Choice { node, engine });
-    let adjust =
-        compiled.problem.items[item as usize].value_of(&Candidate { node, engine, value: 0 });
+    let adjust = compiled.problem.items[item].value_of(&Candidate { node, engine, value: 0 });
     let own = value.map_or(0, |value| value - adjust);
     let value = i32::try_from(own).unwrap_or(0);
     compiled.problem.classes.push(Class { candidates: vec![Candidate { node, engine, value }] });
-    compiled.kinds.push(Kind::fixed(compiled.continuum, compiled.nodes[node as usize]));
-    let item = &mut compiled.problem.items[item as usize];
+    compiled.kinds.push(Kind::fixed(compiled.continuum, compiled.nodes[node.at()]));
+    let item = &mut compiled.problem.items[item];
     item.class = class;
     item.barred.clear();
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{Candidate, Choice, Group, Problem, Scope};
+use super::{Candidate, Choice, Group, ItemId, NodeId, Problem, Route, Scope, ZoneId};
 
 /// More than this times the items would leave `i64`.
 const COST_MAX: i64 = 1 << 40;
@@ -136,9 +136,14 @@ impl Problem {
         if found.is_empty() { Ok(objective) } else { Err(found) }
     }
 
+    /// The way from one zone to another.
+    pub fn route(&self, from: ZoneId, to: ZoneId) -> Option<&Route> {
+        self.routes[from.at()][to.at()].as_ref()
+    }
+
     /// The value of a candidate for an item, or `None` if it is not one.
-    pub fn value(&self, item: u32, choice: Choice) -> Option<i64> {
-        let item = &self.items[item as usize];
+    pub fn value(&self, item: ItemId, choice: Choice) -> Option<i64> {
+        let item = &self.items[item];
         if item.barred.contains(&choice.node) {
             return None;
         }
@@ -153,12 +158,12 @@ impl Problem {
 
     fn check_items(&self, chosen: &[Option<Choice>], found: &mut Vec<Violation>) -> i64 {
         let mut sum = 0;
-        for (index, choice) in (0u32..).zip(chosen) {
+        for (item, choice) in ItemId::first(chosen.len()).zip(chosen) {
             let Some(choice) = *choice else { continue };
-            match self.value(index, choice) {
+            match self.value(item, choice) {
                 Some(value) => sum += value,
                 None => {
-                    let item = self.items[index as usize].id.clone();
+                    let item = self.items[item].id.clone();
                     found.push(Violation::NoCandidate { item, choice });
                 }
             }
@@ -168,7 +173,7 @@ impl Problem {
 
     fn check_parts(&self, chosen: &[Option<Choice>], found: &mut Vec<Violation>) {
         for part in &self.parts {
-            let placed = part.items.iter().filter(|item| chosen[**item as usize].is_some()).count();
+            let placed = part.items.iter().filter(|item| chosen[**item].is_some()).count();
             if placed != 0 && placed != part.items.len() {
                 found.push(Violation::Torn { part: part.id.clone() });
             }
@@ -176,7 +181,7 @@ impl Problem {
     }
 
     fn check_capacity(&self, chosen: &[Option<Choice>], found: &mut Vec<Violation>) {
-        let mut used: BTreeMap<(u32, usize), u128> = BTreeMap::new();
+        let mut used: BTreeMap<(NodeId, usize), u128> = BTreeMap::new();
         for (item, choice) in self.items.iter().zip(chosen) {
             let Some(choice) = choice else { continue };
             for (resource, demand) in item.demand.iter().enumerate() {
@@ -184,7 +189,7 @@ impl Problem {
             }
         }
         for ((node, resource), used) in used {
-            let Some(node) = self.nodes.get(node as usize) else { continue };
+            let Some(node) = self.nodes.get(node.at()) else { continue };
             let capacity = node.capacity[resource];
             if used > u128::from(capacity) {
                 let (node, resource) = (node.id.clone(), self.resources[resource].clone());
@@ -196,11 +201,11 @@ impl Problem {
     fn check_edges(&self, chosen: &[Option<Choice>], found: &mut Vec<Violation>) -> i64 {
         let mut cost = 0;
         let mut used: BTreeMap<u32, u128> = BTreeMap::new();
-        let zone_of = |item: u32| Some(self.nodes[chosen[item as usize]?.node as usize].zone);
+        let zone_of = |item: ItemId| Some(self.nodes[chosen[item]?.node].zone);
         for edge in &self.edges {
             let (Some(from), Some(to)) = (zone_of(edge.a), zone_of(edge.b)) else { continue };
-            let (a, b) = (&self.items[edge.a as usize].id, &self.items[edge.b as usize].id);
-            let Some(route) = &self.routes[from as usize][to as usize] else {
+            let (a, b) = (&self.items[edge.a].id, &self.items[edge.b].id);
+            let Some(route) = self.route(from, to) else {
                 found.push(Violation::NoRoute { a: a.clone(), b: b.clone() });
                 continue;
             };
@@ -208,7 +213,7 @@ impl Problem {
                 let (a, b, latency_us) = (a.clone(), b.clone(), route.latency_us);
                 found.push(Violation::Latency { a, b, latency_us, max });
             }
-            cost += edge.traffic * self.zone_cost[from as usize][to as usize];
+            cost += edge.traffic * self.zone_cost[from.at()][to.at()];
             if from != to {
                 for link in &route.links {
                     *used.entry(*link).or_default() += u128::from(edge.bandwidth_bps);
@@ -225,8 +230,8 @@ impl Problem {
     }
 
     fn check_groups(&self, chosen: &[Option<Choice>], found: &mut Vec<Violation>) {
-        let names = |items: &[u32]| -> Vec<String> {
-            items.iter().map(|item| self.items[*item as usize].id.clone()).collect()
+        let names = |items: &[ItemId]| -> Vec<String> {
+            items.iter().map(|item| self.items[*item].id.clone()).collect()
         };
         for group in &self.apart {
             let mut places = self.places(chosen, group);
@@ -244,7 +249,7 @@ impl Problem {
             }
         }
         for items in &self.same_engine {
-            let mut engines = items.iter().filter_map(|item| Some(chosen[*item as usize]?.engine));
+            let mut engines = items.iter().filter_map(|item| Some(chosen[*item]?.engine));
             let first = engines.next();
             if engines.any(|engine| Some(engine) != first) {
                 found.push(Violation::MixedEngines { items: names(items) });
@@ -253,10 +258,10 @@ impl Problem {
     }
 
     fn places(&self, chosen: &[Option<Choice>], group: &Group) -> Vec<u32> {
-        let placed = group.items.iter().filter_map(|item| chosen[*item as usize]);
+        let placed = group.items.iter().filter_map(|item| chosen[*item]);
         match group.scope {
-            Scope::Node => placed.map(|choice| choice.node).collect(),
-            Scope::Zone => placed.map(|choice| self.nodes[choice.node as usize].zone).collect(),
+            Scope::Node => placed.map(|choice| choice.node.0).collect(),
+            Scope::Zone => placed.map(|choice| self.nodes[choice.node].zone.0).collect(),
         }
     }
 }

@@ -10,7 +10,8 @@ use std::fmt::Write as _;
 use serde::Deserialize;
 
 use super::{
-    Candidate, Class, Edge, Group, Invalid, Item, Link, Node, Part, Problem, Route, Scope,
+    Candidate, Class, Edge, Group, Invalid, Item, ItemId, Link, Node, NodeId, Part, Problem, Route,
+    Scope, ZoneId,
 };
 
 /// The only one there is so far.
@@ -155,13 +156,13 @@ struct Model {
     edges: Vec<ModelEdge>,
     apart: Vec<ModelGroup>,
     together: Vec<ModelGroup>,
-    same_engine: Vec<Vec<u32>>,
+    same_engine: Vec<Vec<ItemId>>,
 }
 
 #[derive(Deserialize)]
 struct ModelLink {
-    a: u32,
-    b: u32,
+    a: ZoneId,
+    b: ZoneId,
     bandwidth_bps: Option<u64>,
 }
 
@@ -174,7 +175,7 @@ struct ModelRoute {
 #[derive(Deserialize)]
 struct ModelNode {
     id: String,
-    zone: u32,
+    zone: ZoneId,
     capacity: BTreeMap<String, u64>,
 }
 
@@ -187,15 +188,15 @@ struct ModelItem {
 
 #[derive(Deserialize)]
 struct ModelCandidate {
-    node: u32,
+    node: NodeId,
     engine: String,
     value: i32,
 }
 
 #[derive(Deserialize)]
 struct ModelEdge {
-    a: u32,
-    b: u32,
+    a: ItemId,
+    b: ItemId,
     traffic: i64,
     latency_us_max: Option<u64>,
     bandwidth_bps: u64,
@@ -203,7 +204,7 @@ struct ModelEdge {
 
 #[derive(Deserialize)]
 struct ModelGroup {
-    items: Vec<u32>,
+    items: Vec<ItemId>,
     scope: ModelScope,
 }
 
@@ -236,8 +237,7 @@ impl Model {
         for item in &self.items {
             problem.push_item(item, amounts(&item.demand));
         }
-        let all = problem.items.iter().enumerate();
-        let items = all.map(|(index, _)| u32::try_from(index).unwrap_or(u32::MAX)).collect();
+        let items = ItemId::first(problem.items.len()).collect();
         problem.parts = vec![Part { id: "all".into(), priority: 0, items }];
         problem.resources = resources;
         problem.links = self.links.into_iter().map(ModelLink::into_link).collect();

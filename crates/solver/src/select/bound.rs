@@ -7,6 +7,7 @@
 
 use super::dual::Dual;
 use super::frame::{Block, Frame, Place};
+use super::ids::{BlockId, NodeRank};
 use super::improve::floor;
 use super::kernel::{Kernel, Width, float};
 use super::meter::Meter;
@@ -17,7 +18,7 @@ const ROUNDS: usize = 4;
 const PRICE_ROUNDS: usize = 60;
 
 /// No choice for the blocks that are placed has a greater objective.
-pub(super) fn of(state: &State<'_>, placed: &[u32], meter: &mut Meter<'_>) -> i64 {
+pub(super) fn of(state: &State<'_>, placed: &[BlockId], meter: &mut Meter<'_>) -> i64 {
     let frame = state.frame;
     let mut bound = 0.0;
     let mut plain = Vec::new();
@@ -25,10 +26,10 @@ pub(super) fn of(state: &State<'_>, placed: &[u32], meter: &mut Meter<'_>) -> i6
     let empty = State::new(frame);
     let mut sets = 0;
     for block in placed {
-        if seen[*block as usize] {
+        if seen[block.at()] {
             continue;
         }
-        if !frame.blocks[*block as usize].zoned {
+        if !frame.blocks[*block].zoned {
             plain.push(*block);
             continue;
         }
@@ -47,7 +48,7 @@ pub(super) fn of(state: &State<'_>, placed: &[u32], meter: &mut Meter<'_>) -> i6
 
 /// All blocks compete for nodes, and traffic costs the least that it could. Better than looking at
 /// each set alone where there are many of them and the good nodes are few.
-fn with_free_traffic(state: &State<'_>, placed: &[u32], meter: &mut Meter<'_>) -> f64 {
+fn with_free_traffic(state: &State<'_>, placed: &[BlockId], meter: &mut Meter<'_>) -> f64 {
     let frame = state.frame;
     let (low, high) = frame.cost_range.any;
     let placed_edges = frame.edges.iter().filter(|edge| state.at(edge.a).is_some());
@@ -57,18 +58,18 @@ fn with_free_traffic(state: &State<'_>, placed: &[u32], meter: &mut Meter<'_>) -
 }
 
 /// All blocks that a block has edges or groups of zones with, and theirs.
-fn tied(frame: &Frame<'_>, start: u32, seen: &mut [bool]) -> Vec<u32> {
+fn tied(frame: &Frame<'_>, start: BlockId, seen: &mut [bool]) -> Vec<BlockId> {
     let mut set = vec![start];
-    seen[start as usize] = true;
+    seen[start.at()] = true;
     let mut at = 0;
     while at < set.len() {
         let number = set[at];
-        let block = &frame.blocks[number as usize];
-        let edges = block.edges.iter().map(|edge| &frame.edges[*edge as usize]);
+        let block = &frame.blocks[number];
+        let edges = block.edges.iter().map(|edge| &frame.edges[*edge]);
         let by_edge = edges.map(|edge| if edge.a == number { edge.b } else { edge.a });
         let groups = block.together.iter().flat_map(|group| &frame.together[*group as usize]);
         for other in by_edge.chain(groups.copied()) {
-            if !std::mem::replace(&mut seen[other as usize], true) {
+            if !std::mem::replace(&mut seen[other.at()], true) {
                 set.push(other);
             }
         }
@@ -78,7 +79,7 @@ fn tied(frame: &Frame<'_>, start: u32, seen: &mut [bool]) -> Vec<u32> {
     set
 }
 
-fn bound_of_set(empty: &State<'_>, set: &[u32], meter: &mut Meter<'_>) -> f64 {
+fn bound_of_set(empty: &State<'_>, set: &[BlockId], meter: &mut Meter<'_>) -> f64 {
     let Some(mut kernel) = Kernel::new(empty, set, WIDTH, meter) else { return 0.0 };
     let dual = Dual::new(&mut kernel, empty, None, ROUNDS, meter);
     dual.bound + dual.slack
@@ -100,11 +101,11 @@ struct Market<'s, 'f> {
 }
 
 impl<'s, 'f> Market<'s, 'f> {
-    fn new(state: &'s State<'f>, plain: &[u32]) -> Market<'s, 'f> {
+    fn new(state: &'s State<'f>, plain: &[BlockId]) -> Market<'s, 'f> {
         let frame = state.frame;
-        let mut order: Vec<u32> = plain.to_vec();
-        let of = |number: &u32| &frame.blocks[*number as usize];
-        let key = |number: &u32| {
+        let mut order: Vec<BlockId> = plain.to_vec();
+        let of = |number: &BlockId| &frame.blocks[*number];
+        let key = |number: &BlockId| {
             let block = of(number);
             let own = (!block.skip.is_empty()).then_some(*number);
             (own, block.index, block.demand.as_deref())
@@ -200,10 +201,10 @@ impl<'s, 'f> Market<'s, 'f> {
     }
 
     /// The share of each resource of a node that a block takes.
-    fn shares(&self, block: &Block, node: u32, mut each: impl FnMut(usize, f64)) {
+    fn shares(&self, block: &Block, node: NodeRank, mut each: impl FnMut(usize, f64)) {
         let frame = self.state.frame;
         let Some(demand) = &block.demand else { return };
-        let first = node as usize * frame.dims;
+        let first = node.at() * frame.dims;
         for (dim, (need, has)) in demand.iter().zip(frame.capacity(node)).enumerate() {
             if *need > 0 && *has > 0 {
                 #[expect(clippy::cast_precision_loss, reason = "a share, for a price")]
@@ -226,20 +227,18 @@ impl<'s, 'f> Market<'s, 'f> {
                     let mut most: f64 = 0.0;
                     self.shares(kind.block, place.node, |_, share| most = most.max(share));
                     if most > 0.0 && most <= 1.0 {
-                        let node = place.node as usize;
+                        let node = place.node.at();
                         gain[node] += kind.count * float(place.value - kind.marginal) / most;
                         weight[node] += kind.count;
                     }
                 }
             }
         }
-        for node in 0..frame.nodes {
-            if weight[node] == 0.0 {
+        for node in NodeRank::first(frame.nodes) {
+            if weight[node.at()] == 0.0 {
                 continue;
             }
-            let first = node * frame.dims;
-            let capacity = &frame.capacity[first..first + frame.dims];
-            let left = &self.state.left(super::order::narrow(node));
+            let (capacity, left) = (frame.capacity(node), self.state.left(node));
             let used = |dim: usize| match capacity[dim] {
                 0 => 0.0,
                 #[expect(clippy::cast_precision_loss, reason = "a share, for a price")]
@@ -247,7 +246,7 @@ impl<'s, 'f> Market<'s, 'f> {
             };
             let scarce = (0..frame.dims).max_by(|a, b| used(*a).total_cmp(&used(*b)));
             if let Some(scarce) = scarce.filter(|dim| used(*dim) > 0.5) {
-                self.price[first + scarce] = gain[node] / weight[node];
+                self.price[node.at() * frame.dims + scarce] = gain[node.at()] / weight[node.at()];
             }
         }
     }

@@ -4,9 +4,9 @@
 //! Run to its end it proves the best, or that there is nothing. Stopped earlier it still knows how
 //! good the best of what it has not seen could be.
 
-use super::domain::ANYWHERE;
 use super::dual::Dual;
 use super::frame::Place;
+use super::ids::{NodeRank, ZoneRank};
 use super::kernel::{Kernel, NEVER, dead};
 use super::meter::Meter;
 use super::state::State;
@@ -183,7 +183,7 @@ impl Search<'_, '_, '_> {
             let worth = &self.dual.worth[block];
             let span = &self.kernel.domains[block].spans[at - start];
             let after = level.next[at] + 1;
-            if span.zone == ANYWHERE && after < span.end {
+            if span.zone == ZoneRank::ANYWHERE && after < span.end {
                 second = second.max(best - level.top[at] + worth[after]);
             }
             bound += best;
@@ -235,7 +235,7 @@ impl Search<'_, '_, '_> {
             self.open = self.open.max(unseen);
         }
         self.meter.spend(options.len() as u64);
-        let current = self.state.frame.blocks[self.kernel.blocks[block] as usize].current;
+        let current = self.state.frame.blocks[self.kernel.blocks[block]].current;
         let moves = |option: &Offer| domain.places[option.at].node != current;
         options.sort_by(|a, b| {
             b.bound.total_cmp(&a.bound).then_with(|| moves(a).cmp(&moves(b))).then(a.at.cmp(&b.at))
@@ -277,18 +277,18 @@ impl Search<'_, '_, '_> {
     /// Others may no longer fit where they wanted to go.
     fn crowd_out(&self, child: &mut Level, block: usize, taken: &Place) -> bool {
         let frame = self.state.frame;
-        let zone = frame.zone_of[taken.node as usize];
-        let own = &frame.blocks[self.kernel.blocks[block] as usize];
+        let zone = frame.zone_of[taken.node];
+        let own = &frame.blocks[self.kernel.blocks[block]];
         for other in 0..self.kernel.blocks.len() {
             if self.places[other].is_some() {
                 continue;
             }
             let domain = &self.kernel.domains[other];
-            let theirs = &frame.blocks[self.kernel.blocks[other] as usize];
+            let theirs = &frame.blocks[self.kernel.blocks[other]];
             let engines = theirs.engines.iter().any(|group| own.engines.contains(group));
             let spans = match domain.spans.first() {
                 _ if engines => 0..domain.spans.len(),
-                Some(span) if span.zone == ANYWHERE => 0..1,
+                Some(span) if span.zone == ZoneRank::ANYWHERE => 0..1,
                 _ => {
                     let at = domain.spans.partition_point(|span| span.zone < zone);
                     at..(at + 1).min(domain.spans.len())
@@ -330,7 +330,7 @@ impl Search<'_, '_, '_> {
     }
 
     /// The place is not on the node.
-    fn elsewhere(&self, block: usize, place: usize, node: u32) -> bool {
+    fn elsewhere(&self, block: usize, place: usize, node: NodeRank) -> bool {
         self.kernel.domains[block].places.get(place).is_none_or(|place| place.node != node)
     }
 }

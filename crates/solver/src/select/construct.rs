@@ -5,6 +5,7 @@ use super::branch::{self, Aim};
 use super::dual::Dual;
 use super::frame::{Block, Frame, Place};
 use super::gather;
+use super::ids::BlockId;
 use super::index::sort_key;
 use super::kernel::{Kernel, Width, dead};
 use super::meter::Meter;
@@ -35,11 +36,11 @@ impl<'f> Construct<'f> {
     pub(super) fn part(
         &mut self,
         state: &mut State<'f>,
-        blocks: &[u32],
-        placed: &[u32],
+        blocks: &[BlockId],
+        placed: &[BlockId],
         meter: &mut Meter<'_>,
     ) -> Outcome {
-        let plain = |block: &u32| self.frame.blocks[*block as usize].plain();
+        let plain = |block: &BlockId| self.frame.blocks[*block].plain();
         meter.grant(4 * WORK_PER_BLOCK * blocks.len() as u64);
         let done = match blocks.iter().all(plain) {
             true => self.by_value(state, blocks, meter),
@@ -64,13 +65,18 @@ impl<'f> Construct<'f> {
     }
 
     /// Too many to decide at once: they go where they fit, and the improvement does the rest.
-    fn gather(&self, state: &mut State<'f>, blocks: &[u32], meter: &mut Meter<'_>) -> bool {
-        blocks.iter().any(|block| self.frame.blocks[*block as usize].zoned)
+    fn gather(&self, state: &mut State<'f>, blocks: &[BlockId], meter: &mut Meter<'_>) -> bool {
+        blocks.iter().any(|block| self.frame.blocks[*block].zoned)
             && gather::in_one_zone(state, &by_nearness(self.frame, blocks), meter)
     }
 
     /// Each block takes the best place that has room, the largest block first.
-    fn by_value(&mut self, state: &mut State<'f>, blocks: &[u32], meter: &mut Meter<'_>) -> bool {
+    fn by_value(
+        &mut self,
+        state: &mut State<'f>,
+        blocks: &[BlockId],
+        meter: &mut Meter<'_>,
+    ) -> bool {
         for (done, block) in blocks.iter().enumerate() {
             let place = self.best_place(state, *block, meter).filter(|_| !meter.stopped());
             if !place.is_some_and(|place| state.place(*block, place)) {
@@ -84,11 +90,11 @@ impl<'f> Construct<'f> {
     fn best_place(
         &mut self,
         state: &State<'_>,
-        number: u32,
+        number: BlockId,
         meter: &mut Meter<'_>,
     ) -> Option<Place> {
         let frame = self.frame;
-        let block = &frame.blocks[number as usize];
+        let block = &frame.blocks[number];
         let index = &frame.indices[block.index as usize];
         let (places, _) = index.zone(0);
         let least = index.least();
@@ -123,8 +129,8 @@ impl Block {
 }
 
 /// Neighbours come one after the other, so that a chunk holds what belongs together.
-fn by_nearness(frame: &Frame<'_>, blocks: &[u32]) -> Vec<u32> {
-    let mut order: Vec<u32> = Vec::with_capacity(blocks.len());
+fn by_nearness(frame: &Frame<'_>, blocks: &[BlockId]) -> Vec<BlockId> {
+    let mut order: Vec<BlockId> = Vec::with_capacity(blocks.len());
     let mut seen = std::collections::BTreeSet::new();
     for start in blocks {
         let from = order.len();
@@ -134,8 +140,8 @@ fn by_nearness(frame: &Frame<'_>, blocks: &[u32]) -> Vec<u32> {
         let mut at = from;
         while at < order.len() {
             let number = order[at];
-            let block = &frame.blocks[number as usize];
-            let edges = block.edges.iter().map(|edge| &frame.edges[*edge as usize]);
+            let block = &frame.blocks[number];
+            let edges = block.edges.iter().map(|edge| &frame.edges[*edge]);
             let by_edge = edges.map(|edge| if edge.a == number { edge.b } else { edge.a });
             let groups = block.together.iter().flat_map(|group| &frame.together[*group as usize]);
             for other in by_edge.chain(groups.copied()) {
@@ -149,7 +155,7 @@ fn by_nearness(frame: &Frame<'_>, blocks: &[u32]) -> Vec<u32> {
     order
 }
 
-fn by_chunks(state: &mut State<'_>, blocks: &[u32], meter: &mut Meter<'_>) -> bool {
+fn by_chunks(state: &mut State<'_>, blocks: &[BlockId], meter: &mut Meter<'_>) -> bool {
     let order = by_nearness(state.frame, blocks);
     for (done, chunk) in order.chunks(CHUNK).enumerate() {
         let work = WORK_PER_BLOCK * chunk.len() as u64;
@@ -162,11 +168,11 @@ fn by_chunks(state: &mut State<'_>, blocks: &[u32], meter: &mut Meter<'_>) -> bo
     true
 }
 
-fn take_all(state: &mut State<'_>, blocks: &[u32]) -> Vec<Place> {
+fn take_all(state: &mut State<'_>, blocks: &[BlockId]) -> Vec<Place> {
     blocks.iter().map(|block| state.take(*block)).collect()
 }
 
-fn put(state: &mut State<'_>, blocks: &[u32], places: &[Place]) -> bool {
+fn put(state: &mut State<'_>, blocks: &[BlockId], places: &[Place]) -> bool {
     for (done, (block, place)) in blocks.iter().zip(places).enumerate() {
         if !state.place(*block, *place) {
             take_all(state, &blocks[..done]);
@@ -179,7 +185,7 @@ fn put(state: &mut State<'_>, blocks: &[u32], places: &[Place]) -> bool {
 /// Places for the blocks, and whether it is certain that there are none.
 fn solve(
     state: &mut State<'_>,
-    blocks: &[u32],
+    blocks: &[BlockId],
     width: Width,
     work: u64,
     first: bool,
@@ -200,12 +206,12 @@ fn solve(
 /// All blocks so far are up for change: finds an answer for them all, or proves that there is none.
 fn jointly(
     state: &mut State<'_>,
-    blocks: &[u32],
-    placed: &[u32],
+    blocks: &[BlockId],
+    placed: &[BlockId],
     meter: &mut Meter<'_>,
 ) -> Outcome {
     let before = take_all(state, placed);
-    let mut all: Vec<u32> = blocks.iter().chain(placed).copied().collect();
+    let mut all: Vec<BlockId> = blocks.iter().chain(placed).copied().collect();
     all.sort_unstable();
     let work = meter.share(0.5);
     let (places, none) = solve(state, &all, FULL, work, true, meter);
@@ -220,7 +226,7 @@ fn jointly(
 }
 
 /// In a large problem, only those that are in the way are asked to move.
-fn with_others_moved(state: &mut State<'_>, blocks: &[u32], meter: &mut Meter<'_>) -> Outcome {
+fn with_others_moved(state: &mut State<'_>, blocks: &[BlockId], meter: &mut Meter<'_>) -> Outcome {
     if blocks.len() > EXACT_BLOCKS_MAX {
         return Outcome::NotFound;
     }
@@ -231,12 +237,12 @@ fn with_others_moved(state: &mut State<'_>, blocks: &[u32], meter: &mut Meter<'_
         return Outcome::Infeasible;
     }
     let wanted = alone.into_iter().flatten().map(|place| place.node);
-    let mut asked: Vec<u32> = wanted.flat_map(|node| state.on(node)).collect();
+    let mut asked: Vec<BlockId> = wanted.flat_map(|node| state.on(node)).collect();
     asked.sort_unstable();
     asked.dedup();
     asked.truncate(ASKED_MAX);
     let before = take_all(state, &asked);
-    let mut all: Vec<u32> = blocks.iter().chain(&asked).copied().collect();
+    let mut all: Vec<BlockId> = blocks.iter().chain(&asked).copied().collect();
     all.sort_unstable();
     let work = 4 * WORK_PER_BLOCK * all.len() as u64;
     let (places, _) = solve(state, &all, NARROW, work, true, meter);

@@ -2,6 +2,7 @@
 //! that is worth a look. Start reading at [`Domain::of`].
 
 use super::frame::{Block, Place};
+use super::ids::{BlockId, ZoneRank};
 use super::index::{NOTHING, sort_key};
 use super::kernel::{NEVER, dead, float};
 use super::state::{FORBIDDEN, State};
@@ -9,14 +10,9 @@ use super::state::{FORBIDDEN, State};
 /// So many times the zones that are kept are looked into.
 const LOOKED_INTO: usize = 3;
 
-/// Any zone, for blocks whose zone does not matter.
-pub(super) const ANYWHERE: u32 = u32::MAX;
-/// Those zones that were not kept.
-pub(super) const ELSEWHERE: u32 = u32::MAX - 1;
-
 #[derive(Clone, Debug)]
 pub(super) struct Span {
-    pub zone: u32,
+    pub zone: ZoneRank,
     pub start: usize,
     pub end: usize,
     /// Network and all: what the best place of this zone would give that was not kept.
@@ -41,16 +37,16 @@ impl Domain {
     /// could be among the best.
     pub(super) fn of(
         state: &State<'_>,
-        number: u32,
+        number: BlockId,
         keep: usize,
         complete: bool,
         zones: usize,
     ) -> Domain {
         let frame = state.frame;
-        let block = &frame.blocks[number as usize];
+        let block = &frame.blocks[number];
         let index = &frame.indices[block.index as usize];
         let mut domain = Domain::default();
-        if frame.broken[number as usize] {
+        if frame.broken[number.at()] {
             return domain;
         }
         let costs = if block.zoned { state.zone_costs(number) } else { vec![0] };
@@ -59,14 +55,14 @@ impl Domain {
         domain.unseen = unseen;
         for zone in looked_into {
             let name = match block.zoned {
-                true => u32::try_from(zone).unwrap_or(ANYWHERE),
-                false => ANYWHERE,
+                true => ZoneRank::new(zone),
+                false => ZoneRank::ANYWHERE,
             };
             let (places, left_out) = index.zone(zone);
             let extra = block
                 .extra
                 .iter()
-                .filter(|place| name == ANYWHERE || frame.zone_of[place.node as usize] == name);
+                .filter(|place| name == ZoneRank::ANYWHERE || frame.zone_of[place.node] == name);
             let extra: Vec<Place> =
                 extra.filter(|place| state.admits(block, place)).copied().collect();
             if places.is_empty() && extra.is_empty() {
@@ -117,7 +113,7 @@ impl Domain {
             }
         }
         let end = places.len();
-        spans.push(Span { zone: ELSEWHERE, start: end, end, more, cost: 0 });
+        spans.push(Span { zone: ZoneRank::ELSEWHERE, start: end, end, more, cost: 0 });
         self.spans = spans;
         self.places = places;
     }
@@ -127,19 +123,19 @@ impl Domain {
 /// glance at the first place of each.
 fn promising(
     state: &State<'_>,
-    number: u32,
+    number: BlockId,
     costs: &[i64],
     most: usize,
 ) -> (Vec<usize>, Option<i64>) {
     let frame = state.frame;
-    let block = &frame.blocks[number as usize];
+    let block = &frame.blocks[number];
     let index = &frame.indices[block.index as usize];
     if !block.zoned || index.zones() <= most {
         return ((0..index.zones()).collect(), None);
     }
     let mut offers: Vec<(std::cmp::Reverse<i64>, usize)> = Vec::with_capacity(index.zones());
     for (zone, (best, cost)) in index.best().iter().zip(costs).enumerate() {
-        let own = block.extra.iter().filter(|p| frame.zone_of[p.node as usize] as usize == zone);
+        let own = block.extra.iter().filter(|p| frame.zone_of[p.node].at() == zone);
         let best = own.map(|place| place.value).fold(*best, i64::max);
         if best != NOTHING && *cost != FORBIDDEN {
             offers.push((std::cmp::Reverse(best - cost), zone));

@@ -5,10 +5,12 @@
 
 use std::collections::BTreeMap;
 
+use super::ids::{BlockId, EdgeId, NodeRank, ZoneRank};
 use super::index::{self, Index};
 use super::order::{CostRange, Order, Square, find, join, narrow};
 use crate::problem::{
-    Candidate, Choice, Class, Invalid, Item, LATENCY_US_MAX, Problem, Route, Scope,
+    Candidate, Choice, Class, Invalid, Item, ItemId, LATENCY_US_MAX, NodeId, Problem, Route, Scope,
+    ZoneId,
 };
 
 /// More than any bound on latency: every edge has one, [`LATENCY_US_MAX`] if nothing else.
@@ -18,20 +20,20 @@ const NO_WAY: u64 = u64::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub value: i64,
-    pub node: u32,
+    pub node: NodeRank,
     /// The engine (its rank by name) of each engine group that the block has items in, a byte each.
     pub tag: u32,
 }
 
 impl Place {
-    pub(super) const NONE: Place = Place { value: 0, node: u32::MAX, tag: 0 };
+    pub(super) const NONE: Place = Place { value: 0, node: NodeRank::NONE, tag: 0 };
 }
 
 /// Items that share a node, mostly a single one.
 #[derive(Debug, Default)]
 pub(super) struct Block {
     /// As the problem numbers them.
-    pub items: Vec<u32>,
+    pub items: Vec<ItemId>,
     /// `None` if the sum is more than any node can have.
     pub demand: Option<Box<[u64]>>,
     /// Into [`Frame::indices`].
@@ -39,24 +41,25 @@ pub(super) struct Block {
     /// Its zone matters: it has edges, or must be with or apart from others by zone.
     pub zoned: bool,
     /// Nodes of the index that do not count, sorted: barred, or with a value of their own in `extra`.
-    pub skip: Vec<u32>,
+    pub skip: Vec<NodeRank>,
     pub extra: Vec<Place>,
     pub engines: Vec<u32>,
     /// Edges to other blocks.
-    pub edges: Vec<u32>,
+    pub edges: Vec<EdgeId>,
     /// Edges between items of this block.
-    pub inner: Vec<u32>,
+    pub inner: Vec<EdgeId>,
     /// Into [`Frame::apart`].
     pub apart: Vec<u32>,
     /// Into [`Frame::together`].
     pub together: Vec<u32>,
-    pub current: u32,
+    /// Where it runs now; [`NodeRank::NONE`] if nowhere.
+    pub current: NodeRank,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Edge {
-    pub a: u32,
-    pub b: u32,
+    pub a: BlockId,
+    pub b: BlockId,
     pub traffic: i64,
     pub latency_us_max: u64,
     pub bandwidth_bps: u64,
@@ -65,14 +68,14 @@ pub(super) struct Edge {
 #[derive(Debug)]
 pub(super) struct Apart {
     pub scope: Scope,
-    pub blocks: Vec<u32>,
+    pub blocks: Vec<BlockId>,
 }
 
 #[derive(Debug)]
 pub(super) struct Part {
     /// As the problem numbers it.
     pub index: usize,
-    pub blocks: Vec<u32>,
+    pub blocks: Vec<BlockId>,
 }
 
 #[derive(Debug)]
@@ -81,7 +84,7 @@ pub(super) struct Frame<'a> {
     pub dims: usize,
     pub zones: usize,
     pub nodes: usize,
-    pub zone_of: Vec<u32>,
+    pub zone_of: Vec<ZoneRank>,
     /// `[node * dims + dimension]`
     pub capacity: Vec<u64>,
     pub cost: Square<i64>,
@@ -95,11 +98,11 @@ pub(super) struct Frame<'a> {
     pub edges: Vec<Edge>,
     pub apart: Vec<Apart>,
     /// Blocks that must share a zone.
-    pub together: Vec<Vec<u32>>,
+    pub together: Vec<Vec<BlockId>>,
     pub engine_groups: usize,
     /// From our order to that of the problem.
-    nodes_given: Vec<u32>,
-    zones_given: Vec<u32>,
+    nodes_given: Vec<NodeId>,
+    zones_given: Vec<ZoneId>,
     engines_given: Vec<u32>,
     engine_group_of: Vec<Option<u32>>,
     /// The classes whose candidates are in the order of nodes.
@@ -120,7 +123,7 @@ impl<'a> Frame<'a> {
         let mut zone_of = Vec::with_capacity(problem.nodes.len());
         for given in &nodes.given {
             let node = &problem.nodes[*given as usize];
-            zone_of.push(zones.rank[node.zone as usize]);
+            zone_of.push(ZoneRank(zones.rank[node.zone.at()]));
             capacity.extend(resources.given.iter().map(|r| node.capacity[*r as usize]));
         }
         let mut cost = Vec::with_capacity(zones.given.len() * zones.given.len());
@@ -149,8 +152,8 @@ impl<'a> Frame<'a> {
             apart: Vec::new(),
             together: Vec::new(),
             engine_groups: 0,
-            nodes_given: nodes.given,
-            zones_given: zones.given,
+            nodes_given: nodes.given.into_iter().map(NodeId).collect(),
+            zones_given: zones.given.into_iter().map(ZoneId).collect(),
             engines_given: engines.given,
             engine_group_of: Vec::new(),
             ascending: problem.classes.iter().map(ascending).collect(),
@@ -162,7 +165,7 @@ impl<'a> Frame<'a> {
         frame.add_parts(&block_of);
         frame.add_engine_groups(&items);
         if let Some(block) = frame.blocks.iter().find(|block| block.engines.len() > 4) {
-            let id = &problem.items[block.items[0] as usize].id;
+            let id = &problem.items[block.items[0]].id;
             return Err(Invalid::new(format!(
                 "{id} shares a node with items of more than four groups of one engine"
             )));
@@ -171,29 +174,28 @@ impl<'a> Frame<'a> {
         Ok(frame)
     }
 
-    pub(super) fn route(&self, from: u32, to: u32) -> Option<&'a Route> {
-        let from = self.zones_given[from as usize] as usize;
-        self.problem.routes[from][self.zones_given[to as usize] as usize].as_ref()
+    pub(super) fn route(&self, from: ZoneRank, to: ZoneRank) -> Option<&'a Route> {
+        self.problem.route(self.zones_given[from.at()], self.zones_given[to.at()])
     }
 
     /// What the traffic of an edge costs between two zones; `None` if it may not go there.
-    pub(super) fn price(&self, edge: &Edge, from: u32, to: u32) -> Option<i64> {
+    pub(super) fn price(&self, edge: &Edge, from: ZoneRank, to: ZoneRank) -> Option<i64> {
         if self.latency_us.at(from, to) > edge.latency_us_max {
             return None;
         }
         Some(edge.traffic * self.cost.at(from, to))
     }
 
-    pub(super) fn capacity(&self, node: u32) -> &[u64] {
-        &self.capacity[node as usize * self.dims..][..self.dims]
+    pub(super) fn capacity(&self, node: NodeRank) -> &[u64] {
+        &self.capacity[node.at() * self.dims..][..self.dims]
     }
 
     /// The answer in the words of the problem.
-    pub(super) fn choices(&self, block: u32, place: Place) -> Vec<(u32, Choice)> {
-        let node = self.nodes_given[place.node as usize];
-        let block = &self.blocks[block as usize];
-        let choose = |item: &u32| {
-            let group = self.engine_group_of[*item as usize];
+    pub(super) fn choices(&self, block: BlockId, place: Place) -> Vec<(ItemId, Choice)> {
+        let node = self.given_node(place.node);
+        let block = &self.blocks[block];
+        let choose = |item: &ItemId| {
+            let group = self.engine_group_of[item.at()];
             let byte = group.and_then(|g| block.engines.iter().position(|other| *other == g));
             let engine = match byte {
                 Some(byte) => {
@@ -201,7 +203,7 @@ impl<'a> Frame<'a> {
                     u8::try_from(self.engines_given[rank as usize])
                         .expect("engines are counted in u8")
                 }
-                None => self.best_engine(&self.problem.items[*item as usize], node),
+                None => self.best_engine(&self.problem.items[*item], node),
             };
             (*item, Choice { node, engine })
         };
@@ -209,7 +211,7 @@ impl<'a> Frame<'a> {
     }
 
     /// The candidates of a class on a node, as the problem numbers it.
-    pub(super) fn on_node(&self, class: u32, node: u32) -> impl Iterator<Item = &'a Candidate> {
+    pub(super) fn on_node(&self, class: u32, node: NodeId) -> impl Iterator<Item = &'a Candidate> {
         let candidates = &self.problem.classes[class as usize].candidates;
         let range = match self.ascending[class as usize] {
             true => {
@@ -223,7 +225,7 @@ impl<'a> Frame<'a> {
         here.filter(move |c| c.node == node)
     }
 
-    fn best_engine(&self, item: &Item, node: u32) -> u8 {
+    fn best_engine(&self, item: &Item, node: NodeId) -> u8 {
         let names = &self.problem.engines;
         let best = self.on_node(item.class, node).min_by_key(|c| {
             (std::cmp::Reverse(item.value_of(c)), names[usize::from(c.engine)].as_str())
@@ -231,55 +233,52 @@ impl<'a> Frame<'a> {
         best.expect("a block is placed where all of its items are admitted").engine
     }
 
-    pub(super) fn given_node(&self, node: u32) -> u32 {
-        self.nodes_given[node as usize]
+    pub(super) fn given_node(&self, node: NodeRank) -> NodeId {
+        self.nodes_given[node.at()]
     }
 
     /// The group of items with one engine that an item is in.
-    pub(super) fn engine_group_of(&self, item: u32) -> Option<u32> {
-        self.engine_group_of[item as usize]
+    pub(super) fn engine_group_of(&self, item: ItemId) -> Option<u32> {
+        self.engine_group_of[item.at()]
     }
 
     /// Returns the block of every item.
-    fn add_blocks(&mut self, items: &Order, resources: &[u32]) -> Vec<u32> {
+    fn add_blocks(&mut self, items: &Order, resources: &[u32]) -> Vec<BlockId> {
         let problem = self.problem;
         let mut leader: Vec<u32> = (0..narrow(items.given.len())).collect();
         for group in problem.together.iter().filter(|group| group.scope == Scope::Node) {
-            join(&mut leader, group.items.iter().map(|item| items.rank[*item as usize]));
+            join(&mut leader, group.items.iter().map(|item| items.rank[item.at()]));
         }
-        let mut block_of = vec![0; items.given.len()];
+        let mut block_of = vec![BlockId(0); items.given.len()];
         let mut block_of_leader = BTreeMap::new();
         for position in 0..items.given.len() {
-            let given = items.given[position];
-            let item = &problem.items[given as usize];
+            let given = ItemId(items.given[position]);
+            let item = &problem.items[given];
             let leader = find(&mut leader, narrow(position));
             let demand = resources.iter().map(|r| item.demand[*r as usize]);
             if leader as usize == position {
-                let current = item.current.filter(|node| (*node as usize) < self.nodes);
-                block_of_leader.insert(leader, narrow(self.blocks.len()));
-                self.blocks.push(Block {
-                    demand: Some(demand.collect()),
-                    current: current.unwrap_or(u32::MAX),
-                    ..Block::default()
-                });
+                block_of_leader.insert(leader, BlockId(narrow(self.blocks.len())));
+                let current = NodeRank::NONE;
+                let demand = Some(demand.collect());
+                self.blocks.push(Block { demand, current, ..Block::default() });
             } else {
-                let block = &mut self.blocks[block_of_leader[&leader] as usize];
+                let block = &mut self.blocks[block_of_leader[&leader]];
                 let sum = block.demand.take();
                 block.demand = sum.and_then(|sum| {
                     sum.iter().zip(demand).map(|(sum, more)| sum.checked_add(more)).collect()
                 });
             }
             let block = block_of_leader[&leader];
-            self.blocks[block as usize].items.push(given);
-            block_of[given as usize] = block;
+            self.blocks[block].items.push(given);
+            block_of[given.at()] = block;
         }
         self.broken = vec![false; self.blocks.len()];
         block_of
     }
 
-    fn add_groups(&mut self, block_of: &[u32]) {
-        let blocks_of = |items: &[u32]| -> Vec<u32> {
-            let mut blocks: Vec<u32> = items.iter().map(|item| block_of[*item as usize]).collect();
+    fn add_groups(&mut self, block_of: &[BlockId]) {
+        let blocks_of = |items: &[ItemId]| -> Vec<BlockId> {
+            let mut blocks: Vec<BlockId> = items.iter().map(|item| block_of[item.at()]).collect();
             blocks.sort_unstable();
             blocks
         };
@@ -294,31 +293,31 @@ impl<'a> Frame<'a> {
         for group in &self.problem.apart {
             let blocks = blocks_of(&group.items);
             for pair in blocks.windows(2).filter(|pair| pair[0] == pair[1]) {
-                self.broken[pair[0] as usize] = true;
+                self.broken[pair[0].at()] = true;
             }
             self.apart.push(Apart { scope: group.scope, blocks });
         }
         self.apart.sort_by(|a, b| (a.scope, &a.blocks).cmp(&(b.scope, &b.blocks)));
         for (number, blocks) in (0u32..).zip(&self.together) {
             for block in blocks {
-                let block = &mut self.blocks[*block as usize];
+                let block = &mut self.blocks[*block];
                 block.zoned = true;
                 block.together.push(number);
             }
         }
         for (number, group) in (0u32..).zip(&self.apart) {
             for block in &group.blocks {
-                let block = &mut self.blocks[*block as usize];
+                let block = &mut self.blocks[*block];
                 block.zoned |= group.scope == Scope::Zone;
                 block.apart.push(number);
             }
         }
     }
 
-    fn add_edges(&mut self, block_of: &[u32]) {
+    fn add_edges(&mut self, block_of: &[BlockId]) {
         let edges = self.problem.edges.iter().map(|edge| Edge {
-            a: block_of[edge.a as usize],
-            b: block_of[edge.b as usize],
+            a: block_of[edge.a.at()],
+            b: block_of[edge.b.at()],
             traffic: edge.traffic,
             latency_us_max: edge
                 .latency_us_max
@@ -327,26 +326,26 @@ impl<'a> Frame<'a> {
         });
         self.edges = edges.collect();
         self.edges.sort_unstable();
-        for (number, edge) in (0u32..).zip(&self.edges) {
-            self.blocks[edge.a as usize].zoned = true;
-            self.blocks[edge.b as usize].zoned = true;
+        for (number, edge) in EdgeId::first(self.edges.len()).zip(&self.edges) {
+            self.blocks[edge.a].zoned = true;
+            self.blocks[edge.b].zoned = true;
             if edge.a == edge.b {
-                self.blocks[edge.a as usize].inner.push(number);
+                self.blocks[edge.a].inner.push(number);
             } else {
-                self.blocks[edge.a as usize].edges.push(number);
-                self.blocks[edge.b as usize].edges.push(number);
+                self.blocks[edge.a].edges.push(number);
+                self.blocks[edge.b].edges.push(number);
             }
         }
     }
 
-    fn add_parts(&mut self, block_of: &[u32]) {
+    fn add_parts(&mut self, block_of: &[BlockId]) {
         let parts = &self.problem.parts;
         let order = Order::of(parts.len(), |p| {
             (std::cmp::Reverse(parts[p].priority), parts[p].id.as_str())
         });
         for given in order.given {
             let items = parts[given as usize].items.iter();
-            let mut blocks: Vec<u32> = items.map(|item| block_of[*item as usize]).collect();
+            let mut blocks: Vec<BlockId> = items.map(|item| block_of[item.at()]).collect();
             blocks.sort_unstable();
             blocks.dedup();
             self.parts.push(Part { index: given as usize, blocks });
@@ -357,9 +356,9 @@ impl<'a> Frame<'a> {
         let mut leader: Vec<u32> = (0..narrow(items.given.len())).collect();
         let mut grouped = vec![false; items.given.len()];
         for group in &self.problem.same_engine {
-            join(&mut leader, group.iter().map(|item| items.rank[*item as usize]));
+            join(&mut leader, group.iter().map(|item| items.rank[item.at()]));
             for item in group {
-                grouped[*item as usize] = true;
+                grouped[item.at()] = true;
             }
         }
         let mut number_of = BTreeMap::new();
@@ -375,7 +374,7 @@ impl<'a> Frame<'a> {
         self.engine_groups = number_of.len();
         for block in &mut self.blocks {
             for item in &block.items {
-                if let Some(group) = self.engine_group_of[*item as usize]
+                if let Some(group) = self.engine_group_of[item.at()]
                     && !block.engines.contains(&group)
                 {
                     block.engines.push(group);

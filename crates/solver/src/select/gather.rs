@@ -4,6 +4,7 @@
 //! a dead end: a hub whose links are used up by the first of its partners, for one.
 
 use super::frame::{Frame, Place};
+use super::ids::BlockId;
 use super::meter::Meter;
 use super::state::{FORBIDDEN, State};
 
@@ -11,17 +12,17 @@ use super::state::{FORBIDDEN, State};
 const HOMES_MAX: usize = 48;
 
 /// Places all of the blocks, those that belong together one after the other, or none.
-pub(super) fn in_one_zone(state: &mut State<'_>, order: &[u32], meter: &mut Meter<'_>) -> bool {
+pub(super) fn in_one_zone(state: &mut State<'_>, order: &[BlockId], meter: &mut Meter<'_>) -> bool {
     homes(state.frame, order)
         .into_iter()
         .any(|home| !meter.stopped() && fill(state, order, home, meter))
 }
 
 /// Zones by how many of the blocks have a place there, then by how good those are.
-fn homes(frame: &Frame<'_>, blocks: &[u32]) -> Vec<usize> {
+fn homes(frame: &Frame<'_>, blocks: &[BlockId]) -> Vec<usize> {
     let mut liked = vec![(0usize, 0i64); frame.zones];
     for number in blocks {
-        let index = &frame.indices[frame.blocks[*number as usize].index as usize];
+        let index = &frame.indices[frame.blocks[*number].index as usize];
         if index.zones() != frame.zones {
             continue;
         }
@@ -38,12 +39,12 @@ fn homes(frame: &Frame<'_>, blocks: &[u32]) -> Vec<usize> {
     homes
 }
 
-fn fill(state: &mut State<'_>, order: &[u32], home: usize, meter: &mut Meter<'_>) -> bool {
+fn fill(state: &mut State<'_>, order: &[BlockId], home: usize, meter: &mut Meter<'_>) -> bool {
     let mut abroad = Vec::new();
     let mut done = Vec::with_capacity(order.len());
     let there = Some(home);
     for number in order {
-        let zoned = state.frame.blocks[*number as usize].zoned;
+        let zoned = state.frame.blocks[*number].zoned;
         match put(state, *number, there.filter(|_| zoned).unwrap_or(0), meter) {
             true => done.push(*number),
             false => abroad.push(*number),
@@ -62,7 +63,7 @@ fn fill(state: &mut State<'_>, order: &[u32], home: usize, meter: &mut Meter<'_>
 }
 
 /// The best place of a zone that has room.
-fn put(state: &mut State<'_>, number: u32, zone: usize, meter: &mut Meter<'_>) -> bool {
+fn put(state: &mut State<'_>, number: BlockId, zone: usize, meter: &mut Meter<'_>) -> bool {
     match free(state, number, zone, meter) {
         Some(place) => state.place(number, place),
         None => false,
@@ -70,9 +71,9 @@ fn put(state: &mut State<'_>, number: u32, zone: usize, meter: &mut Meter<'_>) -
 }
 
 /// Where traffic and value together are best.
-fn put_abroad(state: &mut State<'_>, number: u32, meter: &mut Meter<'_>) -> bool {
+fn put_abroad(state: &mut State<'_>, number: BlockId, meter: &mut Meter<'_>) -> bool {
     let frame = state.frame;
-    let block = &frame.blocks[number as usize];
+    let block = &frame.blocks[number];
     if !block.zoned {
         return false;
     }
@@ -90,14 +91,12 @@ fn put_abroad(state: &mut State<'_>, number: u32, meter: &mut Meter<'_>) -> bool
     offers.into_iter().any(|(_, _, place)| state.place(number, place))
 }
 
-fn free(state: &State<'_>, number: u32, zone: usize, meter: &mut Meter<'_>) -> Option<Place> {
+fn free(state: &State<'_>, number: BlockId, zone: usize, meter: &mut Meter<'_>) -> Option<Place> {
     let frame = state.frame;
-    let block = &frame.blocks[number as usize];
+    let block = &frame.blocks[number];
     let (places, _) = frame.indices[block.index as usize].zone(zone);
-    let own = block
-        .extra
-        .iter()
-        .filter(|place| !block.zoned || frame.zone_of[place.node as usize] as usize == zone);
+    let own =
+        block.extra.iter().filter(|place| !block.zoned || frame.zone_of[place.node].at() == zone);
     let own = own.into_iter().find(|place| state.admits(block, place));
     let at = places.iter().position(|place| {
         block.skip.binary_search(&place.node).is_err() && state.admits(block, place)

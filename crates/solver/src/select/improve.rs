@@ -4,6 +4,7 @@
 use super::branch::{self, Aim, Found};
 use super::dual::Dual;
 use super::frame::Place;
+use super::ids::BlockId;
 use super::kernel::{Kernel, Width, dead, float};
 use super::meter::{Dice, Meter};
 use super::packing;
@@ -34,7 +35,7 @@ const TABLES_MAX: usize = 500_000;
 /// objective.
 pub(super) fn exactly(
     state: &mut State<'_>,
-    blocks: &[u32],
+    blocks: &[BlockId],
     until: u64,
     meter: &mut Meter<'_>,
 ) -> i64 {
@@ -77,7 +78,7 @@ pub(super) fn floor(bound: f64) -> i64 {
     bound.floor() as i64
 }
 
-fn put_back(state: &mut State<'_>, blocks: &[u32], places: &[Place]) {
+fn put_back(state: &mut State<'_>, blocks: &[BlockId], places: &[Place]) {
     for (block, place) in blocks.iter().zip(places) {
         let done = state.place(*block, *place);
         assert!(done, "an answer that was found can be put in place");
@@ -88,7 +89,7 @@ fn put_back(state: &mut State<'_>, blocks: &[u32], places: &[Place]) {
 /// series of rounds has gained next to nothing, the bound is reached, or the work is done.
 pub(super) fn by_neighbourhoods(
     state: &mut State<'_>,
-    blocks: &[u32],
+    blocks: &[BlockId],
     bound: i64,
     rounds: Rounds,
     until: u64,
@@ -110,7 +111,7 @@ pub(super) fn by_neighbourhoods(
     }
 }
 
-fn reseat(state: &mut State<'_>, freed: &[u32], meter: &mut Meter<'_>) {
+fn reseat(state: &mut State<'_>, freed: &[BlockId], meter: &mut Meter<'_>) {
     let incumbent = state.objective;
     let before: Vec<Place> = freed.iter().map(|block| state.take(*block)).collect();
     let mut answer = None;
@@ -125,11 +126,11 @@ fn reseat(state: &mut State<'_>, freed: &[u32], meter: &mut Meter<'_>) {
 }
 
 /// A block, those it talks to, and those on the nodes that it would rather have.
-fn neighbourhood(state: &State<'_>, blocks: &[u32], dice: &mut Dice) -> Vec<u32> {
+fn neighbourhood(state: &State<'_>, blocks: &[BlockId], dice: &mut Dice) -> Vec<BlockId> {
     let frame = state.frame;
     let mut freed = vec![blocks[dice.below(blocks.len())]];
     let most = FREED.0 + dice.below(FREED.1 - FREED.0 + 1);
-    let add = |freed: &mut Vec<u32>, block: u32, most: usize| {
+    let add = |freed: &mut Vec<BlockId>, block: BlockId, most: usize| {
         if freed.len() < most && !freed.contains(&block) && state.at(block).is_some() {
             freed.push(block);
         }
@@ -137,11 +138,11 @@ fn neighbourhood(state: &State<'_>, blocks: &[u32], dice: &mut Dice) -> Vec<u32>
     let mut at = 0;
     while at < freed.len() && freed.len() < most / 2 {
         let number = freed[at];
-        for edge in &frame.blocks[number as usize].edges {
-            let edge = &frame.edges[*edge as usize];
+        for edge in &frame.blocks[number].edges {
+            let edge = &frame.edges[*edge];
             add(&mut freed, if edge.a == number { edge.b } else { edge.a }, most / 2 + 1);
         }
-        for group in &frame.blocks[number as usize].together {
+        for group in &frame.blocks[number].together {
             for other in &frame.together[*group as usize] {
                 add(&mut freed, *other, most);
             }
@@ -150,18 +151,18 @@ fn neighbourhood(state: &State<'_>, blocks: &[u32], dice: &mut Dice) -> Vec<u32>
     }
     for _ in 0..2 {
         let number = freed[dice.below(freed.len())];
-        let block = &frame.blocks[number as usize];
+        let block = &frame.blocks[number];
         let Some(place) = state.at(number) else { continue };
         let index = &frame.indices[block.index as usize];
         let zone = match block.zoned {
-            true => frame.zone_of[place.node as usize] as usize,
+            true => frame.zone_of[place.node].at(),
             false => 0,
         };
         let (places, _) = index.zone(zone);
         let better = places.partition_point(|other| other.value > place.value);
         if better > 0 {
             let wish = places[dice.below(better)].node;
-            let there: Vec<u32> = state.on(wish).take(most).collect();
+            let there: Vec<BlockId> = state.on(wish).take(most).collect();
             there.into_iter().for_each(|other| add(&mut freed, other, most));
         }
     }

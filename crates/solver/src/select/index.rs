@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::frame::{Block, Frame, Place};
+use super::ids::{BlockId, NodeRank};
 use super::order::narrow;
-use crate::problem::{Candidate, Item};
+use crate::problem::{Candidate, Item, NodeId};
 
 /// Below this all candidates are kept and sorted; above, only the best of each zone, so that one
 /// application on 100,000 nodes is placed in the time of a glance.
@@ -60,10 +61,10 @@ struct Key {
 /// Gives every block its index, and its own places where they differ from those of the index.
 pub(super) fn add(frame: &mut Frame<'_>, node_rank: &[u32], engine_rank: &[u32]) {
     let ranks = Ranks { node: node_rank, engine: engine_rank };
-    let mut shared: BTreeMap<Key, Vec<u32>> = BTreeMap::new();
+    let mut shared: BTreeMap<Key, Vec<BlockId>> = BTreeMap::new();
     let mut total = 0;
-    for (number, block) in (0u32..).zip(&frame.blocks) {
-        let class = frame.problem.items[block.items[0] as usize].class;
+    for (number, block) in BlockId::first(frame.blocks.len()).zip(&frame.blocks) {
+        let class = frame.problem.items[block.items[0]].class;
         if block.items.len() == 1 {
             let (zoned, engines) = (block.zoned, !block.engines.is_empty());
             shared.entry(Key { class, zoned, engines }).or_default().push(number);
@@ -91,23 +92,22 @@ pub(super) fn add(frame: &mut Frame<'_>, node_rank: &[u32], engine_rank: &[u32])
             ranks.finish_single(frame, block, number);
         }
     }
-    for number in 0..frame.blocks.len() {
+    for number in BlockId::first(frame.blocks.len()) {
         if frame.blocks[number].items.len() > 1 {
             sorter.places = ranks.read_joint(frame, &frame.blocks[number]);
             let index = sorter.sort(frame, frame.blocks[number].zoned);
             frame.indices.push(index);
             frame.blocks[number].index = narrow(frame.indices.len() - 1);
         }
-        let current = frame.blocks[number].current;
-        if let Some(rank) = ranks.node.get(current as usize) {
-            frame.blocks[number].current = *rank;
-        }
+        let first = frame.blocks[number].items[0];
+        let current = frame.problem.items[first].current.and_then(|node| ranks.rank(node));
+        frame.blocks[number].current = current.unwrap_or(NodeRank::NONE);
     }
 }
 
 /// What every one of the blocks needs at least; a node with less is of no use to any.
-fn least_demand(frame: &Frame<'_>, blocks: &[u32]) -> Option<Vec<u64>> {
-    let mut demands = blocks.iter().filter_map(|b| frame.blocks[*b as usize].demand.as_ref());
+fn least_demand(frame: &Frame<'_>, blocks: &[BlockId]) -> Option<Vec<u64>> {
+    let mut demands = blocks.iter().filter_map(|b| frame.blocks[*b].demand.as_ref());
     let mut least = demands.next()?.to_vec();
     for demand in demands {
         for (least, demand) in least.iter_mut().zip(demand) {
@@ -123,12 +123,17 @@ struct Ranks<'a> {
 }
 
 impl Ranks<'_> {
+    /// `None` for a node that is not there.
+    fn rank(&self, node: NodeId) -> Option<NodeRank> {
+        self.node.get(node.at()).copied().map(NodeRank)
+    }
+
     /// The candidates of a class that have room for the least demand, one for a node unless the
     /// engine is part of the choice.
     fn read(&self, frame: &Frame<'_>, key: Key, least: Option<&[u64]>, places: &mut Vec<Place>) {
         let Some(least) = least else { return };
         let candidates = &frame.problem.classes[key.class as usize].candidates;
-        let ascending = candidates.is_sorted_by_key(|c| self.node[c.node as usize]);
+        let ascending = candidates.is_sorted_by_key(|c| self.node[c.node.at()]);
         for candidate in candidates {
             let place = self.place(candidate);
             let room = frame.capacity(place.node).iter().zip(least).all(|(has, need)| has >= need);
@@ -154,7 +159,7 @@ impl Ranks<'_> {
     fn place(&self, candidate: &Candidate) -> Place {
         Place {
             value: i64::from(candidate.value),
-            node: self.node[candidate.node as usize],
+            node: NodeRank(self.node[candidate.node.at()]),
             tag: self.engine[usize::from(candidate.engine)],
         }
     }
@@ -176,9 +181,9 @@ impl Ranks<'_> {
     }
 
     /// Barred nodes, sorted, and those that are not and where the item has values of its own.
-    fn own(&self, item: &Item) -> (Vec<u32>, BTreeSet<u32>) {
-        let known = |node: &u32| self.node.get(*node as usize).copied();
-        let mut barred: Vec<u32> = item.barred.iter().filter_map(known).collect();
+    fn own(&self, item: &Item) -> (Vec<NodeRank>, BTreeSet<NodeRank>) {
+        let known = |node: &NodeId| self.rank(*node);
+        let mut barred: Vec<NodeRank> = item.barred.iter().filter_map(known).collect();
         barred.sort_unstable();
         let adjusted = item.adjust.iter().filter_map(|adjust| known(&adjust.node));
         let adjusted = adjusted.filter(|node| barred.binary_search(node).is_err()).collect();
@@ -186,7 +191,13 @@ impl Ranks<'_> {
     }
 
     /// The places of one item on a node, the best first; only that one where engines do not matter.
-    fn adjusted(&self, frame: &Frame<'_>, item: &Item, node: u32, engines: bool) -> Vec<Place> {
+    fn adjusted(
+        &self,
+        frame: &Frame<'_>,
+        item: &Item,
+        node: NodeRank,
+        engines: bool,
+    ) -> Vec<Place> {
         let candidates = frame.on_node(item.class, frame.given_node(node));
         let mut here: Vec<Place> =
             candidates.map(|c| Place { value: item.value_of(c), ..self.place(c) }).collect();
@@ -198,9 +209,9 @@ impl Ranks<'_> {
         here
     }
 
-    fn finish_single(&self, frame: &mut Frame<'_>, number: u32, index: u32) {
-        let block = &frame.blocks[number as usize];
-        let item = &frame.problem.items[block.items[0] as usize];
+    fn finish_single(&self, frame: &mut Frame<'_>, number: BlockId, index: u32) {
+        let block = &frame.blocks[number];
+        let item = &frame.problem.items[block.items[0]];
         let engines = !block.engines.is_empty();
         let (mut skip, adjusted) = self.own(item);
         let mut extra: Vec<Place> = Vec::new();
@@ -212,7 +223,7 @@ impl Ranks<'_> {
             skip.sort_unstable();
         }
         extra.sort_unstable_by_key(sort_key);
-        let block = &mut frame.blocks[number as usize];
+        let block = &mut frame.blocks[number];
         block.index = index;
         block.skip = skip;
         block.extra = extra;
@@ -221,14 +232,13 @@ impl Ranks<'_> {
     /// Nodes that admit all the items of a block, with the sum of their values, for every
     /// combination of engines that matters.
     fn read_joint(&self, frame: &Frame<'_>, block: &Block) -> Vec<Place> {
-        let mut joint: BTreeMap<u32, BTreeMap<u32, i64>> = BTreeMap::new();
+        let mut joint: BTreeMap<NodeRank, BTreeMap<u32, i64>> = BTreeMap::new();
         let mut set_by_now = 0u32;
         for (nth, item) in block.items.iter().enumerate() {
             let group = frame.engine_group_of(*item);
             let byte = group.and_then(|g| block.engines.iter().position(|other| *other == g));
-            let places =
-                self.read_item(frame, &frame.problem.items[*item as usize], byte.is_some());
-            let mut next: BTreeMap<u32, BTreeMap<u32, i64>> = BTreeMap::new();
+            let places = self.read_item(frame, &frame.problem.items[*item], byte.is_some());
+            let mut next: BTreeMap<NodeRank, BTreeMap<u32, i64>> = BTreeMap::new();
             let mask = byte.map_or(0, |byte| 0xff << (8 * byte));
             for place in places {
                 let tag = byte.map_or(0, |byte| place.tag << (8 * byte));
@@ -246,14 +256,14 @@ impl Ranks<'_> {
             set_by_now |= mask;
             joint = next;
         }
-        let of_node = |(node, tags): (u32, BTreeMap<u32, i64>)| {
+        let of_node = |(node, tags): (NodeRank, BTreeMap<u32, i64>)| {
             tags.into_iter().map(move |(tag, value)| Place { value, node, tag })
         };
         joint.into_iter().flat_map(of_node).collect()
     }
 }
 
-pub(super) fn sort_key(place: &Place) -> (std::cmp::Reverse<i64>, u32, u32) {
+pub(super) fn sort_key(place: &Place) -> (std::cmp::Reverse<i64>, NodeRank, u32) {
     (std::cmp::Reverse(place.value), place.node, place.tag)
 }
 
@@ -266,7 +276,7 @@ impl From<&Place> for Packed {
     fn from(place: &Place) -> Packed {
         let worst_last = !(place.value.cast_unsigned() ^ (1 << 63));
         let high = u128::from(worst_last) << 64;
-        Packed(high | u128::from(place.node) << 32 | u128::from(place.tag))
+        Packed(high | u128::from(place.node.0) << 32 | u128::from(place.tag))
     }
 }
 
@@ -274,7 +284,7 @@ impl From<Packed> for Place {
     #[expect(clippy::cast_possible_truncation, reason = "each part is cut out of the number")]
     fn from(Packed(number): Packed) -> Place {
         let value = (!((number >> 64) as u64) ^ (1 << 63)).cast_signed();
-        Place { value, node: (number >> 32) as u32, tag: number as u32 }
+        Place { value, node: NodeRank((number >> 32) as u32), tag: number as u32 }
     }
 }
 
@@ -289,7 +299,7 @@ impl Sorter {
     fn sort(&mut self, frame: &Frame<'_>, zoned: bool) -> Index {
         let zones = if zoned { frame.zones } else { 1 };
         let zone_of = |place: &Place| match zoned {
-            true => frame.zone_of[place.node as usize] as usize,
+            true => frame.zone_of[place.node].at(),
             false => 0,
         };
         let mut next = vec![0usize; zones + 1];
@@ -342,7 +352,7 @@ mod tests {
         let numbers = [0, 1, u32::MAX];
         let mut places = Vec::new();
         for value in values {
-            for node in numbers {
+            for node in numbers.map(NodeRank) {
                 places.extend(numbers.map(|tag| Place { value, node, tag }));
             }
         }

@@ -7,8 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use super::domain::{ANYWHERE, Domain, ELSEWHERE};
+use super::domain::Domain;
 use super::frame::{Edge, Frame};
+use super::ids::{BlockId, NodeRank, ZoneRank};
 use super::meter::Meter;
 use super::state::State;
 use crate::problem::Scope;
@@ -40,7 +41,7 @@ pub(super) struct Pair {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Kernel {
-    pub blocks: Vec<u32>,
+    pub blocks: Vec<BlockId>,
     pub domains: Vec<Domain>,
     pub pairs: Vec<Pair>,
     /// The pairs of each block.
@@ -51,7 +52,7 @@ impl Kernel {
     /// The blocks must not be placed in `state`. `None` if one of them has no place at all.
     pub(super) fn new(
         state: &State<'_>,
-        blocks: &[u32],
+        blocks: &[BlockId],
         width: Width,
         meter: &mut Meter<'_>,
     ) -> Option<Kernel> {
@@ -85,8 +86,8 @@ impl Kernel {
         }
         let mut joint = vec![(0i64, 0i64); state.frame.zones];
         for domain in &self.domains {
-            for span in domain.spans.iter().filter(|span| span.zone != ANYWHERE) {
-                let (count, sum) = &mut joint[span.zone as usize];
+            for span in domain.spans.iter().filter(|span| span.zone != ZoneRank::ANYWHERE) {
+                let (count, sum) = &mut joint[span.zone.at()];
                 *count += 1;
                 *sum += domain.best(span);
             }
@@ -100,7 +101,7 @@ impl Kernel {
             }
             let spans = domain.spans.iter().enumerate();
             let mut order: Vec<(i64, (i64, i64), usize)> =
-                spans.map(|(s, span)| (-domain.best(span), joint[span.zone as usize], s)).collect();
+                spans.map(|(s, span)| (-domain.best(span), joint[span.zone.at()], s)).collect();
             let mut kept = vec![false; order.len()];
             let half = keep / 2;
             order.select_nth_unstable_by_key(half, |(alone, _, s)| (*alone, *s));
@@ -116,11 +117,11 @@ impl Kernel {
 
     /// One table for each two blocks that have an edge or a group of zones in common.
     fn add_pairs(&mut self, frame: &Frame<'_>, meter: &mut Meter<'_>) {
-        let place_of: BTreeMap<u32, usize> =
+        let place_of: BTreeMap<BlockId, usize> =
             self.blocks.iter().enumerate().map(|(place, block)| (*block, place)).collect();
         let mut tables: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
         let domains = &self.domains;
-        let mut add = |a: usize, b: usize, term: &dyn Fn(u32, u32) -> f64| {
+        let mut add = |a: usize, b: usize, term: &dyn Fn(ZoneRank, ZoneRank) -> f64| {
             let (low, high) = (a.min(b), a.max(b));
             let width = domains[high].spans.len();
             let table = tables
@@ -139,9 +140,9 @@ impl Kernel {
             }
         };
         for (place, block) in self.blocks.iter().enumerate() {
-            let block = &frame.blocks[*block as usize];
+            let block = &frame.blocks[*block];
             for edge in &block.edges {
-                let edge = &frame.edges[*edge as usize];
+                let edge = &frame.edges[*edge];
                 if edge.a != self.blocks[place] {
                     continue;
                 }
@@ -175,7 +176,7 @@ impl Kernel {
     fn add_twins(&mut self, frame: &Frame<'_>) {
         let mut last: BTreeMap<Signature<'_>, usize> = BTreeMap::new();
         for (place, number) in self.blocks.iter().enumerate() {
-            let block = &frame.blocks[*number as usize];
+            let block = &frame.blocks[*number];
             if block.items.len() > 1 || block.zoned {
                 continue;
             }
@@ -203,14 +204,14 @@ impl Kernel {
 struct Signature<'a> {
     index: u32,
     demand: Option<&'a [u64]>,
-    skip: &'a [u32],
-    extra: Vec<(u32, i64, u32)>,
-    groups: (&'a [u32], &'a [u32], u32),
+    skip: &'a [NodeRank],
+    extra: Vec<(NodeRank, i64, u32)>,
+    groups: (&'a [u32], &'a [u32], NodeRank),
 }
 
 /// `same` or `other` by whether two zones are one; whatever is better where that is not known.
-fn meet(from: u32, to: u32, same: f64, other: f64) -> f64 {
-    if from == ELSEWHERE || to == ELSEWHERE {
+fn meet(from: ZoneRank, to: ZoneRank, same: f64, other: f64) -> f64 {
+    if from == ZoneRank::ELSEWHERE || to == ZoneRank::ELSEWHERE {
         return same.max(other);
     }
     if from == to { same } else { other }
@@ -221,11 +222,11 @@ pub(super) fn float(value: i64) -> f64 {
     value as f64
 }
 
-fn term(frame: &Frame<'_>, edge: &Edge, from: u32, to: u32) -> f64 {
+fn term(frame: &Frame<'_>, edge: &Edge, from: ZoneRank, to: ZoneRank) -> f64 {
     let range = match (from, to) {
-        (ELSEWHERE, ELSEWHERE) => frame.cost_range.any,
-        (ELSEWHERE, to) => frame.cost_range.to[to as usize],
-        (from, ELSEWHERE) => frame.cost_range.from[from as usize],
+        (ZoneRank::ELSEWHERE, ZoneRank::ELSEWHERE) => frame.cost_range.any,
+        (ZoneRank::ELSEWHERE, to) => frame.cost_range.to[to.at()],
+        (from, ZoneRank::ELSEWHERE) => frame.cost_range.from[from.at()],
         (from, to) => return frame.price(edge, from, to).map_or(NEVER, |price| float(-price)),
     };
     // Whichever end is better, by the sign of the traffic.

@@ -1,6 +1,8 @@
 //! What [`Frame`](super::frame::Frame) is made with: names in order, sets that were joined, numbers
 //! for pairs of zones, and the range of costs.
 
+use super::ids::ZoneRank;
+
 /// How a list of names is ordered, both ways.
 pub(super) struct Order {
     pub given: Vec<u32>,
@@ -44,19 +46,19 @@ impl<T: Copy + PartialEq> Square<T> {
         Square { rows, columns, zones }
     }
 
-    pub(super) fn at(&self, from: u32, to: u32) -> T {
-        self.rows[from as usize * self.zones + to as usize]
+    pub(super) fn at(&self, from: ZoneRank, to: ZoneRank) -> T {
+        self.rows[from.at() * self.zones + to.at()]
     }
 
     /// From one zone to each.
-    pub(super) fn from(&self, zone: u32) -> &[T] {
-        &self.rows[zone as usize * self.zones..][..self.zones]
+    pub(super) fn from(&self, zone: ZoneRank) -> &[T] {
+        &self.rows[zone.at() * self.zones..][..self.zones]
     }
 
     /// From each zone to one.
-    pub(super) fn to(&self, zone: u32) -> &[T] {
+    pub(super) fn to(&self, zone: ZoneRank) -> &[T] {
         let columns = self.columns.as_ref().unwrap_or(&self.rows);
-        &columns[zone as usize * self.zones..][..self.zones]
+        &columns[zone.at() * self.zones..][..self.zones]
     }
 }
 

@@ -10,7 +10,8 @@
 mod sack;
 
 use super::branch::{Aim, Found};
-use super::domain::{ANYWHERE, Domain};
+use super::domain::Domain;
+use super::ids::{NodeRank, ZoneRank};
 use super::kernel::{Kernel, NEVER, dead, float};
 use super::meter::Meter;
 use super::state::State;
@@ -28,17 +29,17 @@ const SLACK: f64 = 1e-3;
 pub(super) fn suits(kernel: &Kernel, state: &State<'_>) -> bool {
     let whole = |domain: &Domain| {
         domain.unseen.is_none()
-            && domain.spans.iter().all(|span| span.zone == ANYWHERE && dead(span.more))
+            && domain.spans.iter().all(|span| span.zone == ZoneRank::ANYWHERE && dead(span.more))
     };
     kernel.blocks.len() <= BLOCKS_MAX
         && kernel.pairs.is_empty()
-        && kernel.blocks.iter().all(|number| state.frame.blocks[*number as usize].plain())
+        && kernel.blocks.iter().all(|number| state.frame.blocks[*number].plain())
         && kernel.domains.iter().all(whole)
 }
 
 /// The best places for the blocks of the kernel, if they beat the floor. The state is only read.
 pub(super) fn search(kernel: &Kernel, state: &State<'_>, aim: Aim, meter: &mut Meter<'_>) -> Found {
-    let mut nodes: Vec<u32> =
+    let mut nodes: Vec<NodeRank> =
         kernel.domains.iter().flat_map(|domain| domain.places.iter().map(|p| p.node)).collect();
     nodes.sort_unstable();
     nodes.dedup();
@@ -68,10 +69,9 @@ pub(super) fn search(kernel: &Kernel, state: &State<'_>, aim: Aim, meter: &mut M
     Found { places, open: search.open + SLACK }
 }
 
-fn sacks(kernel: &Kernel, state: &State<'_>, nodes: &[u32]) -> Sacks {
+fn sacks(kernel: &Kernel, state: &State<'_>, nodes: &[NodeRank]) -> Sacks {
     let frame = state.frame;
-    let blocks: Vec<_> =
-        kernel.blocks.iter().map(|number| &frame.blocks[*number as usize]).collect();
+    let blocks: Vec<_> = kernel.blocks.iter().map(|number| &frame.blocks[*number]).collect();
     let demand = blocks.iter().flat_map(|block| match &block.demand {
         Some(demand) => demand.to_vec(),
         // It has no place then, and there would be no kernel.

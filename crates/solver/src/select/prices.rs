@@ -4,6 +4,7 @@
 
 use super::dual::Dual;
 use super::frame::{Block, Frame};
+use super::ids::NodeRank;
 use super::kernel::{Kernel, dead, float};
 use super::meter::Meter;
 use super::state::State;
@@ -12,7 +13,7 @@ use crate::problem::Scope;
 /// What a node asks for each of its resources, and for being the only one of a group of blocks
 /// that avoid each other.
 pub(super) struct Prices {
-    nodes: Vec<u32>,
+    nodes: Vec<NodeRank>,
     dims: usize,
     price: Vec<f64>,
     /// Block and place of everything on a node.
@@ -31,7 +32,7 @@ const CROWDS: [f64; 2] = [1.0, 2.0];
 impl Prices {
     pub(super) fn new(kernel: &Kernel, state: &State<'_>) -> Prices {
         let frame = state.frame;
-        let mut nodes: Vec<u32> =
+        let mut nodes: Vec<NodeRank> =
             kernel.domains.iter().flat_map(|d| d.places.iter().map(|p| p.node)).collect();
         nodes.sort_unstable();
         nodes.dedup();
@@ -43,7 +44,7 @@ impl Prices {
                 }
             }
         }
-        let blocks = || kernel.blocks.iter().map(|number| &frame.blocks[*number as usize]);
+        let blocks = || kernel.blocks.iter().map(|number| &frame.blocks[*number]);
         let mut groups: Vec<u32> = blocks().flat_map(|block| &block.apart).copied().collect();
         groups.retain(|group| frame.apart[*group as usize].scope == Scope::Node);
         groups.sort_unstable();
@@ -151,7 +152,7 @@ impl Prices {
 /// Whether the favourite places of all blocks together are more than there is.
 pub(super) fn overloaded(kernel: &Kernel, dual: &Dual, state: &State<'_>) -> bool {
     let frame = state.frame;
-    let mut wanted: Vec<(u32, usize)> = Vec::with_capacity(kernel.blocks.len());
+    let mut wanted: Vec<(NodeRank, usize)> = Vec::with_capacity(kernel.blocks.len());
     for block in 0..kernel.blocks.len() {
         if let Some(place) = favourite(kernel, dual, block) {
             wanted.push((kernel.domains[block].places[place].node, block));
@@ -159,7 +160,7 @@ pub(super) fn overloaded(kernel: &Kernel, dual: &Dual, state: &State<'_>) -> boo
     }
     wanted.sort_unstable();
     wanted.chunk_by(|a, b| a.0 == b.0).any(|here| {
-        let blocks = here.iter().map(|(_, b)| &frame.blocks[kernel.blocks[*b] as usize]);
+        let blocks = here.iter().map(|(_, b)| &frame.blocks[kernel.blocks[*b]]);
         let over = (0..frame.dims).any(|dim| {
             let demands = blocks.clone().filter_map(|block| block.demand.as_ref());
             let sum: u128 = demands.map(|demand| u128::from(demand[dim])).sum();

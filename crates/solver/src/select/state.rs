@@ -5,9 +5,9 @@
 use std::collections::BTreeSet;
 
 use super::frame::{Block, Frame, Place};
+use super::ids::{BlockId, EdgeId, NodeRank, ZoneRank};
 use crate::problem::Scope;
 
-pub(super) const NOBODY: u32 = u32::MAX;
 /// The cost of a zone that a block may not be in.
 pub(super) const FORBIDDEN: i64 = i64::MAX;
 
@@ -25,9 +25,9 @@ pub(super) struct State<'f> {
     /// Engine of each group, and by how many blocks.
     engines: Vec<(u32, u32)>,
     /// The blocks on each node, as a list through `next` and `previous`.
-    first: Vec<u32>,
-    next: Vec<u32>,
-    previous: Vec<u32>,
+    first: Vec<BlockId>,
+    next: Vec<BlockId>,
+    previous: Vec<BlockId>,
     pub objective: i64,
 }
 
@@ -41,35 +41,35 @@ impl<'f> State<'f> {
             at: vec![Place::NONE; blocks],
             taken: BTreeSet::new(),
             engines: vec![(0, 0); frame.engine_groups],
-            first: vec![NOBODY; frame.nodes],
-            next: vec![NOBODY; blocks],
-            previous: vec![NOBODY; blocks],
+            first: vec![BlockId::NOBODY; frame.nodes],
+            next: vec![BlockId::NOBODY; blocks],
+            previous: vec![BlockId::NOBODY; blocks],
             objective: 0,
         }
     }
 
-    pub(super) fn left(&self, node: u32) -> &[u64] {
-        &self.left[node as usize * self.frame.dims..][..self.frame.dims]
+    pub(super) fn left(&self, node: NodeRank) -> &[u64] {
+        &self.left[node.at() * self.frame.dims..][..self.frame.dims]
     }
 
-    pub(super) fn at(&self, block: u32) -> Option<Place> {
-        let place = self.at[block as usize];
-        (place.node != NOBODY).then_some(place)
+    pub(super) fn at(&self, block: BlockId) -> Option<Place> {
+        let place = self.at[block.at()];
+        (place.node != NodeRank::NONE).then_some(place)
     }
 
-    pub(super) fn zone_at(&self, block: u32) -> Option<u32> {
-        self.at(block).map(|place| self.frame.zone_of[place.node as usize])
+    pub(super) fn zone_at(&self, block: BlockId) -> Option<ZoneRank> {
+        self.at(block).map(|place| self.frame.zone_of[place.node])
     }
 
     /// The blocks on a node.
-    pub(super) fn on(&self, node: u32) -> impl Iterator<Item = u32> + '_ {
-        let mut next = self.first[node as usize];
+    pub(super) fn on(&self, node: NodeRank) -> impl Iterator<Item = BlockId> + '_ {
+        let mut next = self.first[node.at()];
         std::iter::from_fn(move || {
             let this = next;
-            if this == NOBODY {
+            if this == BlockId::NOBODY {
                 return None;
             }
-            next = self.next[this as usize];
+            next = self.next[this.at()];
             Some(this)
         })
     }
@@ -79,7 +79,7 @@ impl<'f> State<'f> {
     pub(super) fn admits(&self, block: &Block, place: &Place) -> bool {
         let Some(demand) = &block.demand else { return false };
         self.left(place.node).iter().zip(demand).all(|(left, demand)| left >= demand)
-            && (block.apart.is_empty() || self.apart_from_all(block, Scope::Node, place.node))
+            && (block.apart.is_empty() || self.apart_from_all(block, Scope::Node, place.node.0))
             && (block.engines.is_empty() || self.engines_agree(block, place.tag))
     }
 
@@ -97,14 +97,14 @@ impl<'f> State<'f> {
 
     /// What the traffic of a block costs in a zone, to itself and to those that are placed; `None`
     /// if it may not be there.
-    pub(super) fn zone_cost(&self, number: u32, zone: u32) -> Option<i64> {
-        let block = &self.frame.blocks[number as usize];
+    pub(super) fn zone_cost(&self, number: BlockId, zone: ZoneRank) -> Option<i64> {
+        let block = &self.frame.blocks[number];
         let mut cost = 0;
         for edge in &block.inner {
-            cost += self.frame.price(&self.frame.edges[*edge as usize], zone, zone)?;
+            cost += self.frame.price(&self.frame.edges[*edge], zone, zone)?;
         }
         for edge in &block.edges {
-            let edge = &self.frame.edges[*edge as usize];
+            let edge = &self.frame.edges[*edge];
             let other = if edge.a == number { edge.b } else { edge.a };
             let Some(there) = self.zone_at(other) else { continue };
             let (from, to) = if edge.a == number { (zone, there) } else { (there, zone) };
@@ -117,22 +117,22 @@ impl<'f> State<'f> {
                 }
             }
         }
-        self.apart_from_all(block, Scope::Zone, zone).then_some(cost)
+        self.apart_from_all(block, Scope::Zone, zone.0).then_some(cost)
     }
 
     /// The same for every zone, quicker than one by one; [`FORBIDDEN`] where it may not be.
-    pub(super) fn zone_costs(&self, number: u32) -> Vec<i64> {
+    pub(super) fn zone_costs(&self, number: BlockId) -> Vec<i64> {
         let frame = self.frame;
-        let block = &frame.blocks[number as usize];
+        let block = &frame.blocks[number];
         let mut costs = vec![0; frame.zones];
         for edge in &block.inner {
-            let edge = &frame.edges[*edge as usize];
-            for (zone, cost) in (0u32..).zip(&mut costs) {
+            let edge = &frame.edges[*edge];
+            for (zone, cost) in ZoneRank::first(frame.zones).zip(&mut costs) {
                 *cost = frame.price(edge, zone, zone).map_or(FORBIDDEN, |price| plus(*cost, price));
             }
         }
         for edge in &block.edges {
-            let edge = &frame.edges[*edge as usize];
+            let edge = &frame.edges[*edge];
             let outward = edge.a == number;
             let Some(there) = self.zone_at(if outward { edge.b } else { edge.a }) else { continue };
             let (prices, delays) = match outward {
@@ -147,7 +147,8 @@ impl<'f> State<'f> {
         for group in &block.together {
             let others = frame.together[*group as usize].iter().filter(|other| **other != number);
             if let Some(home) = others.filter_map(|other| self.zone_at(*other)).next() {
-                let away = (0u32..).zip(&mut costs).filter(|(zone, _)| *zone != home);
+                let away =
+                    ZoneRank::first(frame.zones).zip(&mut costs).filter(|(zone, _)| *zone != home);
                 away.for_each(|(_, cost)| *cost = FORBIDDEN);
             }
         }
@@ -163,14 +164,14 @@ impl<'f> State<'f> {
     }
 
     /// Puts a block there, unless that would break a constraint. Returns whether it did.
-    pub(super) fn place(&mut self, number: u32, place: Place) -> bool {
+    pub(super) fn place(&mut self, number: BlockId, place: Place) -> bool {
         let frame = self.frame;
-        let block = &frame.blocks[number as usize];
-        if frame.broken[number as usize] || !self.admits(block, &place) {
+        let block = &frame.blocks[number];
+        if frame.broken[number.at()] || !self.admits(block, &place) {
             return false;
         }
         let mut gain = place.value;
-        let zone = frame.zone_of[place.node as usize];
+        let zone = frame.zone_of[place.node];
         if block.zoned {
             let Some(cost) = self.zone_cost(number, zone) else { return false };
             gain -= cost;
@@ -179,23 +180,23 @@ impl<'f> State<'f> {
             }
         }
         let demand = block.demand.as_ref().expect("a block without a demand is not admitted");
-        let left = &mut self.left[place.node as usize * frame.dims..][..frame.dims];
+        let left = &mut self.left[place.node.at() * frame.dims..][..frame.dims];
         for (left, demand) in left.iter_mut().zip(demand) {
             *left -= demand;
         }
         self.mark(block, &place, zone);
-        self.at[number as usize] = place;
+        self.at[number.at()] = place;
         self.objective += gain;
-        let first = std::mem::replace(&mut self.first[place.node as usize], number);
-        self.next[number as usize] = first;
-        self.previous[number as usize] = NOBODY;
-        if first != NOBODY {
-            self.previous[first as usize] = number;
+        let first = std::mem::replace(&mut self.first[place.node.at()], number);
+        self.next[number.at()] = first;
+        self.previous[number.at()] = BlockId::NOBODY;
+        if first != BlockId::NOBODY {
+            self.previous[first.at()] = number;
         }
         true
     }
 
-    fn mark(&mut self, block: &Block, place: &Place, zone: u32) {
+    fn mark(&mut self, block: &Block, place: &Place, zone: ZoneRank) {
         for group in &block.apart {
             let scope = self.frame.apart[*group as usize].scope;
             self.taken.insert((*group, spot(scope, place.node, zone)));
@@ -208,14 +209,14 @@ impl<'f> State<'f> {
     }
 
     /// Takes a block away; it must be placed.
-    pub(super) fn take(&mut self, number: u32) -> Place {
+    pub(super) fn take(&mut self, number: BlockId) -> Place {
         let frame = self.frame;
-        let block = &frame.blocks[number as usize];
-        let place = std::mem::replace(&mut self.at[number as usize], Place::NONE);
-        assert!(place.node != NOBODY, "only a block that is placed can be taken");
-        let zone = frame.zone_of[place.node as usize];
+        let block = &frame.blocks[number];
+        let place = std::mem::replace(&mut self.at[number.at()], Place::NONE);
+        assert!(place.node != NodeRank::NONE, "only a block that is placed can be taken");
+        let zone = frame.zone_of[place.node];
         if let Some(demand) = &block.demand {
-            let left = &mut self.left[place.node as usize * frame.dims..][..frame.dims];
+            let left = &mut self.left[place.node.at() * frame.dims..][..frame.dims];
             for (left, demand) in left.iter_mut().zip(demand) {
                 *left += demand;
             }
@@ -236,21 +237,21 @@ impl<'f> State<'f> {
         if block.zoned {
             self.release(number, &block.edges, zone);
         }
-        let (next, previous) = (self.next[number as usize], self.previous[number as usize]);
+        let (next, previous) = (self.next[number.at()], self.previous[number.at()]);
         match previous {
-            NOBODY => self.first[place.node as usize] = next,
-            _ => self.next[previous as usize] = next,
+            BlockId::NOBODY => self.first[place.node.at()] = next,
+            _ => self.next[previous.at()] = next,
         }
-        if next != NOBODY {
-            self.previous[next as usize] = previous;
+        if next != BlockId::NOBODY {
+            self.previous[next.at()] = previous;
         }
         place
     }
 
     /// Takes the bandwidth of all edges to placed blocks, or none of it.
-    fn reserve(&mut self, number: u32, zone: u32) -> bool {
+    fn reserve(&mut self, number: BlockId, zone: ZoneRank) -> bool {
         let frame = self.frame;
-        let edges = &frame.blocks[number as usize].edges;
+        let edges = &frame.blocks[number].edges;
         for (done, edge) in edges.iter().enumerate() {
             let Some((links, bps)) = self.usage(number, *edge, zone) else { continue };
             if !self.take_bandwidth(links, bps) {
@@ -261,7 +262,7 @@ impl<'f> State<'f> {
         true
     }
 
-    fn release(&mut self, number: u32, edges: &[u32], zone: u32) {
+    fn release(&mut self, number: BlockId, edges: &[EdgeId], zone: ZoneRank) {
         for edge in edges {
             if let Some((links, bps)) = self.usage(number, *edge, zone) {
                 self.give_bandwidth(links, bps);
@@ -271,9 +272,9 @@ impl<'f> State<'f> {
 
     /// The links that an edge uses when the block is in `zone`, and how much of each; `None` if it
     /// uses none.
-    fn usage(&self, number: u32, edge: u32, zone: u32) -> Option<(&'f [u32], u64)> {
+    fn usage(&self, number: BlockId, edge: EdgeId, zone: ZoneRank) -> Option<(&'f [u32], u64)> {
         let frame = self.frame;
-        let edge = &frame.edges[edge as usize];
+        let edge = &frame.edges[edge];
         let other = if edge.a == number { edge.b } else { edge.a };
         let there = self.zone_at(other)?;
         if there == zone || edge.bandwidth_bps == 0 {
@@ -310,9 +311,9 @@ fn plus(cost: i64, more: i64) -> i64 {
     if cost == FORBIDDEN { FORBIDDEN } else { cost + more }
 }
 
-fn spot(scope: Scope, node: u32, zone: u32) -> u32 {
+fn spot(scope: Scope, node: NodeRank, zone: ZoneRank) -> u32 {
     match scope {
-        Scope::Node => node,
-        Scope::Zone => zone,
+        Scope::Node => node.0,
+        Scope::Zone => zone.0,
     }
 }

@@ -5,7 +5,7 @@ mod oracle;
 mod tiny;
 
 use super::{Dice, Limits, Outcome, Selection, select};
-use crate::problem::{Adjust, Choice, Problem, Scope};
+use crate::problem::{Adjust, Choice, ItemId, NodeId, Problem, Scope, ZoneId};
 use crate::sample::{self, Size};
 
 #[track_caller]
@@ -131,7 +131,7 @@ fn does_not_care_for_the_order_of_input() {
         let name = |problem: &Problem, choice: Option<Choice>| {
             choice.map(|c| {
                 let engine = problem.engines[usize::from(c.engine)].clone();
-                (problem.nodes[c.node as usize].id.clone(), engine)
+                (problem.nodes[c.node].id.clone(), engine)
             })
         };
         for (item, moved_to) in items.iter().enumerate() {
@@ -193,7 +193,7 @@ fn the_bound_of_a_large_problem_holds_for_better_answers_too() {
 #[test]
 fn a_part_without_room_does_not_spoil_the_others() {
     let mut problem = sample::problem(&Size { parts: 20, ..medium(5, true) });
-    let first = problem.parts[7].items[0] as usize;
+    let first = problem.parts[7].items[0];
     problem.items[first].demand[0] = u64::MAX;
     problem.parts[7].priority = 9;
     let found = solve(&problem, 0);
@@ -224,9 +224,9 @@ fn odd_numbers_do_no_harm() {
             if dice.below(3) == 0 {
                 item.demand.iter_mut().for_each(|demand| *demand = u64::MAX - dice.roll() % 2);
             }
-            item.adjust.push(Adjust { node: u32::MAX, engine: None, delta: i32::MIN });
-            item.barred.push(u32::MAX);
-            item.current = Some(u32::MAX);
+            item.adjust.push(Adjust { node: NodeId(u32::MAX), engine: None, delta: i32::MIN });
+            item.barred.push(NodeId(u32::MAX));
+            item.current = Some(NodeId(u32::MAX));
         }
         for node in &mut problem.nodes {
             if dice.below(3) == 0 {
@@ -261,13 +261,13 @@ fn what_is_no_problem_gets_a_sentence() {
     };
     check(&|p| p.items[0].class = 99, "app-00000/0000 has a class that is not there");
     check(&|p| p.nodes[1].id = "node-000000".into(), "two nodes are called node-000000");
-    check(&|p| p.nodes[1].zone = 99, "node node-000001 is in a zone that is not there");
+    check(&|p| p.nodes[1].zone = ZoneId(99), "node node-000001 is in a zone that is not there");
     check(&|p| p.items[0].demand = Box::new([]), "app-00000/0000 has 0 demands for 3 resources");
     check(&|p| p.routes[0].truncate(1), "routes are not a square of 8 zones");
-    check(&|p| p.parts[0].items.push(0), "app-00000/0000 is in two parts");
-    check(&|p| p.parts[0].items.retain(|item| *item != 0), "app-00000/0000 is in no part");
+    check(&|p| p.parts[0].items.push(ItemId(0)), "app-00000/0000 is in two parts");
+    check(&|p| p.parts[0].items.retain(|item| *item != ItemId(0)), "app-00000/0000 is in no part");
     check(
-        &|p| p.together.push(Group { items: vec![0, 0], scope: Scope::Node }),
+        &|p| p.together.push(Group { items: vec![ItemId(0); 2], scope: Scope::Node }),
         "a group names app-00000/0000 twice",
     );
     check(
@@ -277,7 +277,7 @@ fn what_is_no_problem_gets_a_sentence() {
     check(
         &|p| {
             let b = p.parts[1].items[0];
-            let edge = Edge { a: 0, b, traffic: 1, latency_us_max: None, bandwidth_bps: 0 };
+            let edge = Edge { a: ItemId(0), b, traffic: 1, latency_us_max: None, bandwidth_bps: 0 };
             p.edges.push(edge);
         },
         "app-00000/0000 and app-00001/0000 are tied, but not of one part",

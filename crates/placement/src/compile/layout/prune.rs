@@ -31,7 +31,7 @@ pub(super) fn keep_best_zones(compiled: &mut Compiled<'_, '_>, wired: &[u32], mo
 
     let mut kept = Kept { zones: BTreeSet::new(), most };
     for (item, node) in compiled.currents() {
-        if talking[compiled.problem.items[item as usize].class as usize] {
+        if talking[compiled.problem.items[item].class as usize] {
             kept.add(compiled.continuum.node(node).zone);
         }
     }

@@ -57,7 +57,7 @@ fn what_runs_at_a_poor_site_may_stay_there() {
     assert!(compiled.problem.zones.len() <= ZONES_MAX + 1, "{}", compiled.problem.zones.len());
     for (item, node) in compiled.currents() {
         let number = compiled.at[node as usize].unwrap();
-        let class = compiled.problem.items[item as usize].class as usize;
+        let class = compiled.problem.items[item].class as usize;
         let mut candidates = compiled.problem.classes[class].candidates.iter();
         assert!(candidates.any(|candidate| candidate.node == number), "item {item}");
     }
@@ -77,7 +77,7 @@ fn nodes_and_candidates_are_in_the_order_of_ids() {
     let candidates = &compiled.problem.classes[0].candidates;
     assert!(candidates.is_sorted_by_key(|candidate| candidate.node));
     for (number, node) in compiled.nodes.iter().enumerate() {
-        assert_eq!(compiled.at[*node as usize], Some(index(number)));
+        assert_eq!(compiled.at[*node as usize], Some(NodeId::new(number)));
         let site = continuum.site_of(*node).name;
         assert_eq!(ids[number], format!("{site}/{}", continuum.node(*node).name));
     }

@@ -47,7 +47,7 @@ impl Problem {
         if lens.len() != zones || !square(lens.into_iter()) {
             return Err(invalid(format!("zone_cost is not a square of {zones} zones")));
         }
-        if self.links.iter().any(|link| link.a.max(link.b) as usize >= zones) {
+        if self.links.iter().any(|link| link.a.max(link.b).at() >= zones) {
             return Err(invalid("a link names a zone that is not there".into()));
         }
         for route in self.routes.iter().flatten().flatten() {
@@ -73,7 +73,7 @@ impl Problem {
     fn validate_nodes(&self) -> Result<(), Invalid> {
         differ("nodes", self.nodes.iter().map(|node| node.id.as_str()))?;
         for node in &self.nodes {
-            if node.zone as usize >= self.zones.len() {
+            if node.zone.at() >= self.zones.len() {
                 return Err(invalid(format!("node {} is in a zone that is not there", node.id)));
             }
             if node.capacity.len() != self.resources.len() {
@@ -87,7 +87,7 @@ impl Problem {
         }
         let mut candidates = self.classes.iter().flat_map(|class| &class.candidates);
         let (nodes, engines) = (self.nodes.len(), self.engines.len());
-        if candidates.any(|c| c.node as usize >= nodes || usize::from(c.engine) >= engines) {
+        if candidates.any(|c| c.node.at() >= nodes || usize::from(c.engine) >= engines) {
             return Err(invalid("a candidate names a node or an engine that is not there".into()));
         }
         Ok(())
@@ -109,7 +109,7 @@ impl Problem {
             }
         }
         for edge in &self.edges {
-            if edge.a.max(edge.b) as usize >= self.items.len() {
+            if edge.a.max(edge.b).at() >= self.items.len() {
                 return Err(invalid("an edge names an item that is not there".into()));
             }
         }
@@ -121,10 +121,10 @@ impl Problem {
         let mut seen = vec![false; self.items.len()];
         for part in &self.parts {
             for item in &part.items {
-                match seen.get_mut(*item as usize) {
+                match seen.get_mut(item.at()) {
                     Some(seen) if !*seen => *seen = true,
                     Some(_) => {
-                        let id = &self.items[*item as usize].id;
+                        let id = &self.items[*item].id;
                         return Err(invalid(format!("{id} is in two parts")));
                     }
                     None => {
@@ -144,14 +144,14 @@ impl Problem {
     fn validate_ties(&self) -> Result<(), Invalid> {
         let mut part_of = vec![0; self.items.len()];
         for (number, part) in self.parts.iter().enumerate() {
-            part.items.iter().for_each(|item| part_of[*item as usize] = number);
+            part.items.iter().for_each(|item| part_of[item.at()] = number);
         }
         let edges = self.edges.iter().map(|edge| [edge.a, edge.b]);
         let together = self.together.iter().map(|group| &group.items);
         let tied = together.chain(&self.same_engine).flat_map(|items| items.windows(2));
         for pair in edges.chain(tied.map(|pair| [pair[0], pair[1]])) {
-            let [a, b] = pair.map(|item| item as usize);
-            if part_of[a] != part_of[b] {
+            let [a, b] = pair;
+            if part_of[a.at()] != part_of[b.at()] {
                 let (a, b) = (&self.items[a].id, &self.items[b].id);
                 return Err(invalid(format!("{a} and {b} are tied, but not of one part")));
             }
@@ -164,11 +164,11 @@ impl Problem {
         for items in groups.chain(&self.same_engine) {
             let mut sorted = items.clone();
             sorted.sort_unstable();
-            if sorted.last().is_some_and(|item| *item as usize >= self.items.len()) {
+            if sorted.last().is_some_and(|item| item.at() >= self.items.len()) {
                 return Err(invalid("a group names an item that is not there".into()));
             }
             if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-                let id = &self.items[pair[0] as usize].id;
+                let id = &self.items[pair[0]].id;
                 return Err(invalid(format!("a group names {id} twice")));
             }
         }

@@ -1,10 +1,10 @@
 //! Tries every choice. Knows nothing but [`Problem::check`].
 
-use crate::problem::{Choice, Problem, Violation};
+use crate::problem::{Choice, ItemId, Problem, Violation};
 
 /// The best objective with all items placed; `None` if there is no way to place them.
 pub(super) fn best(problem: &Problem) -> Option<i64> {
-    let all: Vec<u32> = (0..).take(problem.items.len()).collect();
+    let all: Vec<ItemId> = ItemId::first(problem.items.len()).collect();
     let mut chosen = vec![None; problem.items.len()];
     let mut best = None;
     descend(problem, &all, &mut chosen, &mut best);
@@ -19,7 +19,7 @@ pub(super) fn best_by_parts(problem: &Problem) -> (Vec<bool>, i64) {
     let mut items = Vec::new();
     let mut objective = 0;
     for part in order {
-        let mut more: Vec<u32> = items.clone();
+        let mut more: Vec<ItemId> = items.clone();
         more.extend(&problem.parts[part].items);
         let mut chosen = vec![None; problem.items.len()];
         let mut best = None;
@@ -35,7 +35,7 @@ pub(super) fn best_by_parts(problem: &Problem) -> (Vec<bool>, i64) {
 
 fn descend(
     problem: &Problem,
-    items: &[u32],
+    items: &[ItemId],
     chosen: &mut Vec<Option<Choice>>,
     best: &mut Option<i64>,
 ) {
@@ -45,14 +45,14 @@ fn descend(
         }
         return;
     };
-    let class = problem.items[*item as usize].class as usize;
+    let class = problem.items[*item].class as usize;
     for candidate in &problem.classes[class].candidates {
-        chosen[*item as usize] = Some(Choice { node: candidate.node, engine: candidate.engine });
+        chosen[*item] = Some(Choice { node: candidate.node, engine: candidate.engine });
         // What is broken by some is not mended by more, but for the parts that are not whole yet.
         let torn = |violation: &Violation| matches!(violation, Violation::Torn { .. });
         if problem.check(chosen).err().is_none_or(|broken| broken.iter().all(torn)) {
             descend(problem, rest, chosen, best);
         }
     }
-    chosen[*item as usize] = None;
+    chosen[*item] = None;
 }

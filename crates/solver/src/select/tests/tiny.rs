@@ -2,7 +2,8 @@
 
 use super::Dice;
 use crate::problem::{
-    Adjust, Candidate, Class, Edge, Group, Hops, Item, Link, Node, Part, Problem, Route, Scope,
+    Adjust, Candidate, Class, Edge, Group, Hops, Item, ItemId, Link, Node, NodeId, Part, Problem,
+    Route, Scope, ZoneId,
 };
 
 pub(super) fn problem(seed: u64, parts: usize) -> Problem {
@@ -14,7 +15,7 @@ pub(super) fn problem(seed: u64, parts: usize) -> Problem {
     };
     add_network(&mut problem, &mut dice);
     for node in 0..2 + dice.below(4) {
-        let zone = below(&mut dice, problem.zones.len());
+        let zone = ZoneId(below(&mut dice, problem.zones.len()));
         let capacity = Box::new([dice.below(6) as u64, 2 + dice.below(6) as u64]);
         problem.nodes.push(Node { id: format!("n{node}"), zone, capacity });
     }
@@ -30,7 +31,7 @@ pub(super) fn problem(seed: u64, parts: usize) -> Problem {
         add_part(&mut problem, part, items, &mut dice);
     }
     if parts > 1 && dice.below(3) == 0 {
-        let items = (0..).take(problem.items.len()).filter(|_| dice.below(2) == 0).collect();
+        let items = ItemId::first(problem.items.len()).filter(|_| dice.below(2) == 0).collect();
         let scope = if dice.below(2) == 0 { Scope::Node } else { Scope::Zone };
         problem.apart.push(Group { items, scope });
     }
@@ -49,7 +50,7 @@ fn add_network(problem: &mut Problem, dice: &mut Dice) {
     let zones = 1 + dice.below(3);
     problem.zones = (0..zones).map(|zone| format!("z{zone}")).collect();
     for _ in 0..dice.below(4) {
-        let (a, b) = (below(dice, zones), below(dice, zones));
+        let (a, b) = (ZoneId(below(dice, zones)), ZoneId(below(dice, zones)));
         let bandwidth_bps = (dice.below(4) > 0).then(|| dice.below(8) as u64);
         problem.links.push(Link { a, b, bandwidth_bps });
     }
@@ -73,7 +74,7 @@ fn add_network(problem: &mut Problem, dice: &mut Dice) {
 
 fn class(problem: &Problem, dice: &mut Dice) -> Class {
     let mut candidates = Vec::new();
-    for node in (0..).take(problem.nodes.len()) {
+    for node in NodeId::first(problem.nodes.len()) {
         for engine in 0..2 {
             if dice.below(3) > 0 {
                 let value = i32::try_from(signed(dice, 40)).unwrap() - 5;
@@ -97,24 +98,24 @@ fn add_part(problem: &mut Problem, part: usize, items: usize, dice: &mut Dice) {
         if dice.below(4) == 0 {
             let delta = i32::try_from(signed(dice, 20)).unwrap() - 10;
             let engine = [None, Some(0), Some(1)][item % 3];
-            new.adjust.push(Adjust { node: below(dice, nodes), engine, delta });
+            new.adjust.push(Adjust { node: NodeId(below(dice, nodes)), engine, delta });
         }
         if dice.below(6) == 0 {
-            new.barred.push(below(dice, nodes));
+            new.barred.push(NodeId(below(dice, nodes)));
         }
         if dice.below(4) == 0 {
-            new.current = Some(below(dice, nodes));
+            new.current = Some(NodeId(below(dice, nodes)));
         }
         problem.items.push(new);
     }
-    let some = |dice: &mut Dice| -> Vec<u32> {
-        let all = (first..first + items).map(|item| u32::try_from(item).unwrap());
+    let some = |dice: &mut Dice| -> Vec<ItemId> {
+        let all = (first..first + items).map(ItemId::new);
         all.filter(|_| dice.below(2) == 0).collect()
     };
     for _ in 0..dice.below(items + 2) {
         let edge = Edge {
-            a: u32::try_from(first).unwrap() + below(dice, items),
-            b: u32::try_from(first).unwrap() + below(dice, items),
+            a: ItemId::new(first + dice.below(items)),
+            b: ItemId::new(first + dice.below(items)),
             traffic: signed(dice, 4),
             latency_us_max: (dice.below(2) == 0).then(|| dice.below(10) as u64),
             bandwidth_bps: dice.below(5) as u64,
@@ -132,7 +133,7 @@ fn add_part(problem: &mut Problem, part: usize, items: usize, dice: &mut Dice) {
     if dice.below(4) == 0 {
         problem.same_engine.push(some(dice));
     }
-    let ids = (first..first + items).map(|item| u32::try_from(item).unwrap()).collect();
+    let ids = (first..first + items).map(ItemId::new).collect();
     let priority = i32::try_from(dice.below(3)).unwrap();
     problem.parts.push(Part { id: format!("p{part}"), priority, items: ids });
 }
@@ -153,8 +154,8 @@ pub(super) fn shuffle(problem: &Problem, seed: u64) -> (Problem, Vec<usize>) {
     };
     let (nodes, items) = (order(problem.nodes.len()), order(problem.items.len()));
     let (node_at, item_at) = (invert(&nodes), invert(&items));
-    let node = |old: u32| u32::try_from(node_at[old as usize]).unwrap();
-    let item = |old: u32| u32::try_from(item_at[old as usize]).unwrap();
+    let node = |old: NodeId| NodeId::new(node_at[old.at()]);
+    let item = |old: ItemId| ItemId::new(item_at[old.at()]);
     let mut new = problem.clone();
     new.nodes = nodes.iter().map(|old| problem.nodes[*old].clone()).collect();
     new.items = items.iter().map(|old| problem.items[*old].clone()).collect();
@@ -188,7 +189,7 @@ pub(super) fn without_last_node(problem: &Problem) -> Problem {
     without.nodes.pop();
     let nodes = without.nodes.len();
     for class in &mut without.classes {
-        class.candidates.retain(|c| (c.node as usize) < nodes);
+        class.candidates.retain(|c| c.node.at() < nodes);
     }
     without
 }
