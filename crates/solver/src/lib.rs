@@ -2,7 +2,7 @@
 //!
 //! This crate knows items, nodes and zones, and no documents: `placement` makes Apps and Nodes into a
 //! [`Problem`] and turns the [`Selection`] back into words. Start reading at [`problem`], then at
-//! [`select()`].
+//! [`select()`]; `docs/solver.md` names the algorithms and gives the reason for every constant.
 
 pub mod problem;
 pub mod sample;
