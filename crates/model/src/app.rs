@@ -40,6 +40,12 @@ use crate::site::Engine;
         json_path = ".status.ready",
         description = "Instances that are up, of all that should be"
     ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Degraded")].reason"#,
+        description = "What is in its way, in a word"
+    ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(
         name = "Endpoint",
@@ -347,7 +353,8 @@ pub struct Alternative {
     pub reason: Option<String>,
 }
 
-/// An instance without a place.
+/// An instance without a place. One that is among the placements too runs there for now, and has no
+/// place as it is wanted: its node is drained, or it is to be larger.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Unplaced {
@@ -361,6 +368,10 @@ pub struct Unplaced {
     /// The smallest change that would make it fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suggestion: Option<String>,
+    /// The search for a place ended after this many steps without one, and without a proof that there
+    /// is none. Left out where it is proven that no choice of nodes will do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gave_up_after: Option<u64>,
 }
 
 /// An address at which a component can be reached.

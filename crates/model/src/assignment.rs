@@ -11,6 +11,7 @@ use crate::component::{Expose, Health, Protocol};
 use crate::condition::Condition;
 use crate::named::is_false;
 use crate::needs::Resources;
+use crate::privilege::Privilege;
 use crate::quantity::Duration;
 use crate::run::Run;
 use crate::site::Engine;
@@ -140,6 +141,12 @@ pub struct AssignmentSpec {
     /// What to do when the node is cut off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disconnect: Option<Disconnect>,
+    /// What the site allows of what it asks for beyond its own walls; what every site allows when left
+    /// out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    #[schemars(length(max = 32))]
+    pub allow: Option<Vec<Privilege>>,
     /// Keep the instance stopped.
     #[serde(default, skip_serializing_if = "is_false")]
     pub stopped: bool,

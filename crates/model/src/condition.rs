@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::named::named;
+use crate::reason::Reason;
 
 /// Of Sites, Nodes and Apps: it can do its job.
 pub const READY: &str = "Ready";
@@ -25,10 +26,8 @@ pub const CLONED: &str = "Cloned";
 
 /// Of a Node: its agent cannot write to its disk.
 pub const DISK_PRESSURE: &str = "DiskPressure";
-
-/// The reason of an Assignment's Available while nobody hears its node: it was up when it was last
-/// heard of.
-pub const NODE_SILENT: &str = "NodeSilent";
+/// Of a Node: its agent can keep the programs of workloads apart from itself and from each other.
+pub const CONFINING: &str = "Confining";
 
 /// One fact about an object: true, false or unknown, since when and why.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -68,7 +67,7 @@ named! {
 pub struct Finding<'a> {
     pub kind: &'a str,
     pub status: ConditionStatus,
-    pub reason: &'a str,
+    pub reason: Reason,
     pub message: &'a str,
     pub observed_generation: Option<i64>,
 }
@@ -83,15 +82,18 @@ pub enum Changed {
 /// Puts a finding among the conditions. The time of transition moves only when the status flips,
 /// so that looking again at a settled object changes nothing.
 pub fn set(conditions: &mut Vec<Condition>, finding: Finding<'_>, now: &Time) -> Changed {
-    let Some(known) = conditions.iter_mut().find(|known| known.kind == finding.kind) else {
-        conditions.push(finding.at(now.clone()));
+    put(conditions, finding.at(now.clone()))
+}
+
+/// The same for a whole condition: an outside program may have told it, with a word of its own.
+pub fn put(conditions: &mut Vec<Condition>, mut next: Condition) -> Changed {
+    let Some(known) = conditions.iter_mut().find(|known| known.kind == next.kind) else {
+        conditions.push(next);
         return Changed::Yes;
     };
-    let since = match known.status == finding.status {
-        true => known.last_transition_time.clone(),
-        false => now.clone(),
-    };
-    let next = finding.at(since);
+    if known.status == next.status {
+        next.last_transition_time = known.last_transition_time.clone();
+    }
     if *known == next {
         return Changed::No;
     }
@@ -104,6 +106,11 @@ pub fn find<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition
     conditions.iter().find(|condition| condition.kind == kind)
 }
 
+/// Why a condition is as it is, if it is there and its word is one of ours.
+pub fn reason(conditions: &[Condition], kind: &str) -> Option<Reason> {
+    find(conditions, kind).and_then(|condition| Reason::of(&condition.reason))
+}
+
 /// Whether a condition is there and true.
 pub fn is_true(conditions: &[Condition], kind: &str) -> bool {
     find(conditions, kind).is_some_and(|condition| condition.status == ConditionStatus::True)
@@ -114,7 +121,7 @@ impl Finding<'_> {
         Condition {
             kind: self.kind.to_owned(),
             status: self.status,
-            reason: self.reason.to_owned(),
+            reason: self.reason.word().to_owned(),
             message: self.message.to_owned(),
             last_transition_time: time,
             observed_generation: self.observed_generation,
@@ -133,7 +140,13 @@ mod tests {
     }
 
     fn ready(status: ConditionStatus, message: &str) -> Finding<'_> {
-        Finding { kind: READY, status, reason: "Lease", message, observed_generation: Some(1) }
+        Finding {
+            kind: READY,
+            status,
+            reason: Reason::Heartbeat,
+            message,
+            observed_generation: Some(1),
+        }
     }
 
     #[test]

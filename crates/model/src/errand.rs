@@ -7,6 +7,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::reason::Reason;
+
 /// Where an agent waits for errands (GET) and answers them (POST, with `id` in the query).
 pub const PATH: &str = "/tombolo/errands";
 
@@ -89,9 +91,15 @@ pub enum Opening {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Refusal {
-    /// A stable word, mostly the reason of a driver's error: `NotRunning`, `CommandNotFound`.
+    /// The word of a [`Reason`]; an agent of another version may have others.
     pub reason: String,
     pub message: String,
+}
+
+impl Refusal {
+    pub fn new(reason: Reason, message: impl Into<String>) -> Refusal {
+        Refusal { reason: reason.into(), message: message.into() }
+    }
 }
 
 /// What a frame is about. The first five are Kubernetes' own (`v5.channel.k8s.io`), so that the server
@@ -226,10 +234,10 @@ pub fn well() -> serde_json::Value {
 }
 
 /// It broke off.
-pub fn broken(reason: &str, message: &str) -> serde_json::Value {
+pub fn broken(reason: Reason, message: &str) -> serde_json::Value {
     serde_json::json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "reason": reason, "message": message, "code": 500,
+        "reason": reason.word(), "message": message, "code": 500,
     })
 }
 
@@ -289,7 +297,10 @@ mod tests {
         for wanted in [0, 1, 3, 127, 137] {
             assert_eq!(code(&ended(wanted)), Ok(wanted));
         }
-        assert_eq!(code(&broken("Lost", "the node is gone")), Err("the node is gone".to_owned()));
+        assert_eq!(
+            code(&broken(Reason::Lost, "the node is gone")),
+            Err("the node is gone".to_owned())
+        );
         assert!(code(&serde_json::Value::Null).is_err());
     }
 

@@ -66,4 +66,8 @@ pub struct JoinTokenStatus {
     /// The node that used it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_by: Option<String>,
+    /// While the joining is under way: SHA-256 of the public key of the machine that uses it. This
+    /// machine alone may go on if its joining broke off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_key: Option<String>,
 }

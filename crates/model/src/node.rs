@@ -39,6 +39,12 @@ use crate::site::Location;
         description = "Whether it can take work"
     ),
     printcolumn(
+        name = "Cordoned",
+        type_ = "boolean",
+        json_path = ".spec.unschedulable",
+        description = "Takes no new work"
+    ),
+    printcolumn(
         name = "CPU",
         type_ = "string",
         json_path = ".status.allocatable.cpu",
@@ -62,13 +68,6 @@ use crate::site::Location;
         type_ = "integer",
         json_path = ".status.securityScore",
         description = "Security score, 100 is best",
-        priority = "1"
-    ),
-    printcolumn(
-        name = "Cordoned",
-        type_ = "boolean",
-        json_path = ".spec.unschedulable",
-        description = "Takes no new work",
         priority = "1"
     ),
     printcolumn(

@@ -146,9 +146,14 @@ pub struct Process {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "path"))]
     pub workdir: Option<String>,
-    /// User to run as; the agent's when left out.
+    /// User of the host to run as, where the site allows `host-user`; one of the App's own when left
+    /// out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
+    /// Do not confine it, and let it run as the agent's own user unless `user` is given. Only where the
+    /// site allows `privileged`.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub privileged: bool,
 }
 
 /// Storage mounted into a container: a named volume, or a folder of the host.

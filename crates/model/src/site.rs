@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::condition::Condition;
 use crate::named::{is_false, named};
 use crate::needs::{Resources, Taint};
+use crate::privilege::Privilege;
 use crate::quantity::Level;
 
 /// A place with one engine: where it is, whose it is and how far it is trusted.
@@ -111,6 +112,12 @@ pub struct SiteSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 5000.0))]
     pub carbon_intensity: Option<f64>,
+    /// What its workloads may do beyond their own walls. Confined programs of the host (`process`) when
+    /// left out; with an empty list, plain containers alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    #[schemars(length(max = 32))]
+    pub allow: Option<Vec<Privilege>>,
     /// The address at which other sites reach its gateway, as `host:port`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 300))]
