@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use tombolo_solver::problem::{NodeId, Problem};
-use tombolo_solver::sample::{self, Size};
+use tombolo_solver::sample::{self, Short, Size, Tight};
 use tombolo_solver::select::{Dice, Limits, Outcome, Selection, select};
 
 use crate::compile::{self, Options};
@@ -75,6 +75,67 @@ impl Origin {
             Origin::Documents => "documents",
             Origin::DocumentsNetwork => "documents with network",
         }
+    }
+}
+
+/// Tight packings that exist by construction, by how much there is to spare.
+#[derive(Clone, Debug, Serialize)]
+pub struct Packing {
+    pub slack_percent: u64,
+    pub problems: usize,
+    pub placed: usize,
+    /// Called impossible, which none of them is.
+    pub impossible: usize,
+    pub seconds_worst: f64,
+}
+
+/// 96 packings of 10, 15 and 20 nodes, with one and two resources that are short.
+fn tight_ones() -> impl Iterator<Item = Tight> {
+    let sizes = [10, 15, 20].into_iter().flat_map(|nodes| {
+        [Short::Cpu, Short::CpuAndMemory].map(|short| Tight {
+            nodes,
+            slack_percent: 0,
+            short,
+            seed: 0,
+        })
+    });
+    let slacks = [0, 5, 10, 20];
+    let tight = slacks.into_iter().flat_map(move |slack_percent| {
+        sizes.clone().map(move |size| Tight { slack_percent, ..size })
+    });
+    tight
+        .enumerate()
+        .flat_map(|(at, size)| (0..4).map(move |copy| Tight { seed: 4 * at as u64 + copy, ..size }))
+}
+
+/// How many of the tight packings are found.
+pub fn packing(clock: &dyn Fn() -> Duration) -> Vec<Packing> {
+    let mut rows: Vec<Packing> = Vec::new();
+    for size in tight_ones() {
+        let problem = sample::tight(&size);
+        let (found, seconds) = timed(&problem, clock);
+        let slack_percent = size.slack_percent;
+        if rows.last().is_none_or(|row| row.slack_percent != slack_percent) {
+            let (problems, placed, impossible, seconds_worst) = (0, 0, 0, 0.0);
+            rows.push(Packing { slack_percent, problems, placed, impossible, seconds_worst });
+        }
+        let Some(row) = rows.last_mut() else { continue };
+        row.problems += 1;
+        row.placed += usize::from(found.parts == [Outcome::Placed]);
+        row.impossible += usize::from(found.parts == [Outcome::Infeasible]);
+        row.seconds_worst = row.seconds_worst.max(seconds);
+    }
+    rows
+}
+
+/// The tight packings for another solver, as [`models`] writes the small problems.
+pub fn packing_models(clock: &dyn Fn() -> Duration, write: &mut dyn FnMut(&str, &str)) {
+    for size in tight_ones() {
+        let problem = sample::tight(&size);
+        let (found, seconds) = timed(&problem, clock);
+        let name = format!("tight-{:02}-{:03}", size.slack_percent, size.seed);
+        write(&format!("{name}.json"), &problem.to_json());
+        write(&format!("{name}.answer.json"), &answer(&problem, &found, seconds));
     }
 }
 

@@ -10,11 +10,12 @@ mod resources;
 mod scope;
 mod unsettled;
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tombolo_model::app::{Qos, Weights};
-use tombolo_model::{About, App, AppId, Trouble};
+use tombolo_model::{About, App, AppId, AppSpec, Trouble};
 use tombolo_solver::problem::{Item, ItemId, NodeId, Part, Problem};
 
 use crate::ask::{self, Ask, Runs};
@@ -23,7 +24,7 @@ use crate::check;
 use crate::continuum::{Amounts, Continuum};
 use crate::reschedule;
 use crate::running::{Roster, Running, Strike};
-use crate::score::{Ground, Wish};
+use crate::score::{Ground, Mix, Wish};
 
 pub(crate) use layout::reserved;
 pub(crate) use resources::say as say_amount;
@@ -66,7 +67,7 @@ pub struct Compiled<'c, 'a> {
     /// Sentences about what was assumed or cut.
     pub notes: Vec<String>,
     pub(crate) continuum: &'c Continuum<'a>,
-    pub(crate) apps: &'c [App],
+    pub(crate) apps: Vec<&'c App>,
     pub(crate) ids: Vec<AppId>,
     pub(crate) scoped: Scoped,
     pub(crate) roster: Roster<'c>,
@@ -140,24 +141,25 @@ pub(crate) struct EdgeOrigin {
 
 /// States the problem: every instance of every App in scope, with everything that bears on it.
 /// Apps, components and nodes are taken by name, so that the order of the input does not matter.
-pub fn compile<'c, 'a>(
+pub fn compile<'c, 'a, A: Borrow<App>>(
     continuum: &'c Continuum<'a>,
-    apps: &'c [App],
+    apps: &'c [A],
     running: &'c [Running],
     options: &Options,
 ) -> Compiled<'c, 'a> {
-    compile_without(continuum, apps, running, options, &BTreeSet::new())
+    let apps: Vec<&App> = apps.iter().map(Borrow::borrow).collect();
+    compile_without(continuum, &apps, running, options, &BTreeSet::new())
 }
 
 /// The same, with some Apps (by index) standing as they are whatever they want.
 pub(crate) fn compile_without<'c, 'a>(
     continuum: &'c Continuum<'a>,
-    apps: &'c [App],
+    apps: &[&'c App],
     running: &'c [Running],
     options: &Options,
     frozen: &BTreeSet<usize>,
 ) -> Compiled<'c, 'a> {
-    let ids: Vec<AppId> = apps.iter().map(AppId::of).collect();
+    let ids: Vec<AppId> = apps.iter().copied().map(AppId::of).collect();
     let mut troubles = Vec::new();
     let sound = sound_apps(apps, &ids, &mut troubles);
     let roster = Roster::of(running);
@@ -171,7 +173,7 @@ pub(crate) fn compile_without<'c, 'a>(
         troubles,
         notes: Vec::new(),
         continuum,
-        apps,
+        apps: apps.to_vec(),
         ids,
         scoped,
         roster,
@@ -199,8 +201,9 @@ impl<'c, 'a> Compiled<'c, 'a> {
                 id: self.ids[app].to_string(),
                 priority: priority(spec.qos),
                 items: Vec::new(),
+                packs: saves_energy(spec, options),
             };
-            for component in by_name(self.apps, app) {
+            for component in by_name(&self.apps, app) {
                 for (replica, slot) in (0u32..).zip(ask::slots(&spec.components[component])) {
                     let (ask, class) =
                         classes.class_of(self, (app, component, replica), slot, options);
@@ -230,7 +233,7 @@ impl<'c, 'a> Compiled<'c, 'a> {
     fn note_unknown_places(&mut self) {
         let mut notes = Vec::new();
         for app in &self.scoped.planned {
-            for component in by_name(self.apps, *app) {
+            for component in by_name(&self.apps, *app) {
                 let component = &self.apps[*app].spec.components[component];
                 let of = format!("of {} of {}", component.name, self.ids[*app]);
                 let unknown = |site: &&String| self.continuum.site_index(site).is_none();
@@ -281,7 +284,7 @@ impl<'c, 'a> Compiled<'c, 'a> {
 }
 
 /// Components by name, so that their order in the file does not matter.
-pub(crate) fn by_name(apps: &[App], app: usize) -> Vec<usize> {
+pub(crate) fn by_name(apps: &[&App], app: usize) -> Vec<usize> {
     let components = &apps[app].spec.components;
     let mut order: Vec<usize> = (0..components.len()).collect();
     order.sort_by_key(|index| components[*index].name.as_str());
@@ -297,7 +300,13 @@ fn priority(qos: Option<Qos>) -> i32 {
     }
 }
 
-fn sound_apps(apps: &[App], ids: &[AppId], troubles: &mut Vec<Trouble>) -> Vec<bool> {
+/// The wish for little energy leads all others: nodes are filled one after the other.
+fn saves_energy(spec: &AppSpec, options: &Options) -> bool {
+    let mix = |component| Mix::of(spec, component, options.weights.as_ref());
+    spec.components.iter().all(|component| mix(component).saves_energy())
+}
+
+fn sound_apps(apps: &[&App], ids: &[AppId], troubles: &mut Vec<Trouble>) -> Vec<bool> {
     let mut seen: BTreeMap<&AppId, usize> = BTreeMap::new();
     let mut sound = Vec::with_capacity(apps.len());
     for (index, (app, id)) in apps.iter().zip(ids).enumerate() {

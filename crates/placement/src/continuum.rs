@@ -5,12 +5,16 @@
 mod amounts;
 mod attached;
 
+use std::borrow::Borrow;
+use std::collections::BTreeSet;
+
 use tombolo_model::characteristics::EngineVersion;
-use tombolo_model::condition::{self, READY};
+use tombolo_model::condition::{self, CONFINING, READY};
 use tombolo_model::needs::Taint;
 use tombolo_model::node::Load;
+use tombolo_model::privilege::{self, Privilege};
 use tombolo_model::site::Location;
-use tombolo_model::{About, Arch, ConditionStatus, Engine, Link, Node, Site, Trouble};
+use tombolo_model::{About, Arch, Condition, ConditionStatus, Engine, Link, Node, Site, Trouble};
 
 use crate::paths::Network;
 
@@ -33,10 +37,12 @@ pub struct Continuum<'a> {
 pub struct SiteRow<'a> {
     pub name: &'a str,
     pub object: &'a Site,
-    /// Why it takes no work although it is not cordoned.
-    pub not_ready: Option<&'a str>,
+    /// Why it takes no work although it is not cordoned, and since when.
+    pub not_ready: Option<&'a Condition>,
     /// Its network location.
     pub zone: u32,
+    /// What its workloads may do beyond their own walls.
+    pub(crate) allow: BTreeSet<Privilege>,
 }
 
 #[derive(Clone, Debug)]
@@ -57,9 +63,11 @@ pub struct NodeRow<'a> {
     /// Of the node, or else how far its site is trusted.
     pub security: Option<u8>,
     pub compliance: Option<u8>,
-    /// Why it takes no work although it is not cordoned.
-    pub not_ready: Option<&'a str>,
+    /// Why it takes no work although it is not cordoned, and since when.
+    pub not_ready: Option<&'a Condition>,
     pub cordoned: bool,
+    /// Why its agent cannot confine programs; nothing if it can, or has not said.
+    pub(crate) not_confining: Option<&'a str>,
     /// Whether it or its site has any taint.
     pub tainted: bool,
     pub(crate) facts: Facts,
@@ -83,14 +91,19 @@ pub(crate) struct Facts {
 
 impl<'a> Continuum<'a> {
     /// Takes what can be used and says what cannot.
-    pub fn of(
-        sites: &'a [Site],
-        nodes: &'a [Node],
-        links: &'a [Link],
-    ) -> (Continuum<'a>, Vec<Trouble>) {
+    pub fn of<S, N, L>(
+        sites: &'a [S],
+        nodes: &'a [N],
+        links: &'a [L],
+    ) -> (Continuum<'a>, Vec<Trouble>)
+    where
+        S: Borrow<Site>,
+        N: Borrow<Node>,
+        L: Borrow<Link>,
+    {
         let mut troubles = Vec::new();
         let mut site_rows: Vec<SiteRow<'a>> =
-            sites.iter().filter_map(|s| site_row(s, &mut troubles)).collect();
+            sites.iter().filter_map(|s| site_row(s.borrow(), &mut troubles)).collect();
         site_rows.sort_by_key(|site| site.name);
         drop_twins(&mut site_rows, |site| site.name, About::Site, &mut troubles);
 
@@ -104,7 +117,8 @@ impl<'a> Continuum<'a> {
             troubles.push(Trouble::new(About::Continuum, "there is no node to run anything on"));
         }
 
-        let network = Network::of(&mut site_rows, &mut node_rows, links, &mut troubles);
+        let links: Vec<&Link> = links.iter().map(Borrow::borrow).collect();
+        let network = Network::of(&mut site_rows, &mut node_rows, &links, &mut troubles);
         let cost_reference = cost_reference(&node_rows);
         (Continuum { sites: site_rows, nodes: node_rows, network, cost_reference }, troubles)
     }
@@ -161,7 +175,12 @@ impl<'a> Continuum<'a> {
     }
 }
 
-impl NodeRow<'_> {
+impl<'a> NodeRow<'a> {
+    /// Those of the node alone.
+    pub(crate) fn own_taints(&self) -> &'a [Taint] {
+        &self.object.spec.taints
+    }
+
     /// Processor cores, for figures that are given per core.
     pub(crate) fn cores(&self) -> Option<f64> {
         let cpu = self.total.cpu_millis;
@@ -182,13 +201,14 @@ fn site_row<'a>(site: &'a Site, troubles: &mut Vec<Trouble>) -> Option<SiteRow<'
         return None;
     };
     let conditions = site.status.as_ref().map_or(&[][..], |status| &status.conditions);
-    Some(SiteRow { name, object: site, not_ready: not_ready(conditions), zone: 0 })
+    let allow = privilege::allowed(site.spec.allow.as_deref());
+    Some(SiteRow { name, object: site, not_ready: not_ready(conditions), zone: 0, allow })
 }
 
 /// Rows are made in the order in which the objects lie in memory, and sorted afterwards: objects
 /// are large, and going through them in the order of names would wait for each.
-fn node_rows<'a>(
-    nodes: &'a [Node],
+fn node_rows<'a, N: Borrow<Node>>(
+    nodes: &'a [N],
     sites: &[SiteRow<'a>],
     troubles: &mut Vec<Trouble>,
 ) -> Vec<NodeRow<'a>> {
@@ -197,7 +217,7 @@ fn node_rows<'a>(
     let mut keys: Vec<(u128, u32)> = Vec::with_capacity(rows.capacity());
     let mut last_site = 0;
     for node in nodes.iter().take(NODES_MAX) {
-        let row = node_row(node, sites, &mut last_site, &mut found);
+        let row = node_row(node.borrow(), sites, &mut last_site, &mut found);
         let Some(row) = row else { continue };
         keys.push((prefix(row.name), u32::try_from(rows.len()).unwrap_or(u32::MAX)));
         rows.push(Some(row));
@@ -264,6 +284,7 @@ fn node_row<'a>(
         not_ready: not_ready(conditions).or(of_site.not_ready),
         cordoned: node.spec.unschedulable || of_site.object.spec.unschedulable,
         tainted: !node.spec.taints.is_empty() || !of_site.object.spec.taints.is_empty(),
+        not_confining: not_confining(conditions),
         facts: facts(node),
     })
 }
@@ -298,11 +319,20 @@ pub(crate) fn also(of_site: Engine, found: &[EngineVersion]) -> Option<Engine> {
 }
 
 /// Nobody has said anything about a node from a file: it is taken as ready.
-fn not_ready(conditions: &[tombolo_model::Condition]) -> Option<&str> {
+fn not_ready(conditions: &[Condition]) -> Option<&Condition> {
     let ready = condition::find(conditions, READY)?;
     match ready.status {
         ConditionStatus::True => None,
-        ConditionStatus::False | ConditionStatus::Unknown => Some(ready.message.as_str()),
+        ConditionStatus::False | ConditionStatus::Unknown => Some(ready),
+    }
+}
+
+/// Nobody has said anything about a node from a file: it is taken to confine what it runs.
+fn not_confining(conditions: &[Condition]) -> Option<&str> {
+    let confining = condition::find(conditions, CONFINING)?;
+    match confining.status {
+        ConditionStatus::True | ConditionStatus::Unknown => None,
+        ConditionStatus::False => Some(confining.message.as_str()),
     }
 }
 

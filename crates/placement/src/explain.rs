@@ -1,6 +1,7 @@
 //! Why here, why not there, why nowhere: sentences for people, each from the same rows that decided.
 //! Called by [`crate::plan()`] for every placement, and by `why` through [`pair()`].
 
+mod closed;
 mod conflict;
 mod decision;
 mod joint;
@@ -37,12 +38,42 @@ pub(crate) fn eviction(compiled: &Compiled<'_, '_>, item: ItemId, at: u32) -> Ve
     reasons
 }
 
+/// How the search for a place of an App ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lack {
+    /// It is proven that no choice of nodes will do.
+    Proven,
+    /// The search ended after so many steps, and there may be a place.
+    GaveUp { steps: u64 },
+}
+
 /// What stands in the way of an App that has no place: for each instance that is missing, a minimal
-/// set of needs in conflict and the smallest change that would help.
+/// set of needs in conflict and the smallest change that would help. Of an App whose search gave up
+/// nothing is called impossible: it is told that no place was found, and what stands in the way while
+/// the other Apps are where they are.
 pub(crate) fn unplaced(
     compiled: &Compiled<'_, '_>,
     chosen: &[Option<Choice>],
-    app: usize,
+    (app, lack): (usize, Lack),
+    options: &Options,
+    limits: &Limits<'_>,
+) -> Vec<Unplaced> {
+    let mut found = beside_the_others(compiled, chosen, (app, lack), options, limits);
+    let (Lack::GaveUp { steps }, false) = (lack, found.is_empty()) else { return found };
+    for one in &mut found {
+        if one.gave_up_after.is_none() {
+            one.gave_up_after = Some(steps);
+            one.reasons.insert(0, joint::not_found(steps));
+        }
+    }
+    found
+}
+
+/// The same with every other App where it is planned to be.
+fn beside_the_others(
+    compiled: &Compiled<'_, '_>,
+    chosen: &[Option<Choice>],
+    (app, lack): (usize, Lack),
     options: &Options,
     limits: &Limits<'_>,
 ) -> Vec<Unplaced> {
@@ -50,8 +81,9 @@ pub(crate) fn unplaced(
     let others: BTreeSet<usize> = (0..compiled.apps.len()).filter(|other| *other != app).collect();
     let options = Options { scope: Scope::All, ..options.clone() };
     let alone =
-        compile::compile_without(compiled.continuum, compiled.apps, &running, &options, &others);
+        compile::compile_without(compiled.continuum, &compiled.apps, &running, &options, &others);
     let mut found: Vec<Unplaced> = Vec::new();
+    let mut siblings: Vec<Unplaced> = Vec::new();
     let mut missing = false;
     for item in ItemId::first(alone.origins.len()) {
         let Origin::Wanted { app, component, replica, .. } = alone.origins[item.at()] else {
@@ -65,12 +97,17 @@ pub(crate) fn unplaced(
             continue;
         }
         missing = true;
-        let Some(conflict) = conflict::of(&alone, item) else { continue };
+        let component = alone.apps[app].spec.components[component].name.clone();
+        let Some(conflict) = conflict::of(&alone, item) else {
+            siblings.push(Unplaced { component, replica, ..Unplaced::default() });
+            continue;
+        };
         found.push(Unplaced {
-            component: alone.apps[app].spec.components[component].name.clone(),
+            component,
             replica,
             reasons: conflict.reasons,
             suggestion: conflict.suggestion,
+            gave_up_after: None,
         });
     }
     // Each may stay, and still they break a promise or a rule between them.
@@ -79,13 +116,25 @@ pub(crate) fn unplaced(
         stay.is_some_and(|stay| alone.problem.check(&stay).is_ok())
     };
     if found.is_empty() && (missing || !stands()) {
-        found = joint::of(&alone, limits);
+        return joint::of(&alone, lack, limits);
+    }
+    // An App is placed whole or not at all: those that would have a place wait for those that have none.
+    if let Some(first) = found.first() {
+        let waits = format!("it has a place once {}/{} has one", first.component, first.replica);
+        let waiting =
+            siblings.into_iter().map(|one| Unplaced { reasons: vec![waits.clone()], ..one });
+        let waiting: Vec<Unplaced> = waiting.collect();
+        found.extend(waiting);
     }
     found
 }
 
 /// The same without a look: there were too many others to explain.
-pub(crate) fn briefly(compiled: &Compiled<'_, '_>, app: usize) -> Vec<Unplaced> {
+pub(crate) fn briefly(compiled: &Compiled<'_, '_>, (app, lack): (usize, Lack)) -> Vec<Unplaced> {
+    let gave_up_after = match lack {
+        Lack::Proven => None,
+        Lack::GaveUp { steps } => Some(steps),
+    };
     let components = compiled.apps[app].spec.components.iter().enumerate();
     let missing = components.flat_map(|(index, component)| {
         let replicas = 0..compile::index(crate::ask::instances(component));
@@ -96,6 +145,7 @@ pub(crate) fn briefly(compiled: &Compiled<'_, '_>, app: usize) -> Vec<Unplaced> 
             replica,
             reasons: vec!["no place; others were explained first, ask why for this one".to_owned()],
             suggestion: None,
+            gave_up_after,
         })
     });
     missing.collect()

@@ -2,6 +2,7 @@
 //! how much. A need is a row of [`NEEDS`]; a new one is a new row. Called by [`crate::compile`] for
 //! all nodes and by [`crate::explain`] for one.
 
+mod allowed;
 mod labels;
 mod look;
 mod reach;

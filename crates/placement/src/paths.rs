@@ -100,7 +100,7 @@ impl Network {
     pub(crate) fn of(
         sites: &mut [SiteRow<'_>],
         nodes: &mut [NodeRow<'_>],
-        links: &[Link],
+        links: &[&Link],
         troubles: &mut Vec<Trouble>,
     ) -> Network {
         let mut network = Network::default();

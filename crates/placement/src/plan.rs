@@ -4,6 +4,7 @@
 
 mod solve;
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tombolo_model::app::{Placement, Unplaced};
@@ -15,7 +16,7 @@ use tombolo_solver::select::{Limits, Outcome as Found};
 use crate::ask;
 use crate::compile::{self, Compiled, Options, Origin};
 use crate::continuum::Continuum;
-use crate::explain;
+use crate::explain::{self, Lack};
 use crate::reschedule;
 use crate::running::{Hold, Running};
 
@@ -32,9 +33,9 @@ pub struct Plan {
     pub surplus: Vec<Surplus>,
     /// The sum over all planned Apps, in hundredths of a point.
     pub objective: i64,
-    /// No choice could have more.
+    /// No choice could have more; where what runs kept its place, none that leaves it there.
     pub bound: i64,
-    /// It was proven that nothing is better.
+    /// It was proven that nothing is better, in the same sense.
     pub optimal: bool,
     pub work: u64,
     pub troubles: Vec<Trouble>,
@@ -103,6 +104,8 @@ pub enum Why {
     Gains(f64),
     /// The place is no better in itself, but others gain by it.
     Yields,
+    /// Somebody would have no place otherwise.
+    MakesRoom,
 }
 
 /// An instance that runs and is no longer wanted.
@@ -116,24 +119,26 @@ pub struct Surplus {
 ///
 /// The order of the input does not matter. Nothing is made worse: an App that cannot be placed as it
 /// is wanted keeps what it has, and no instance moves that would not gain by it or have to.
-pub fn plan(
+pub fn plan<A: Borrow<App>>(
     continuum: &Continuum<'_>,
-    apps: &[App],
+    apps: &[A],
     running: &[Running],
     options: &Options,
     limits: &Limits<'_>,
 ) -> Result<Plan, Invalid> {
-    let mut frozen: BTreeSet<usize> = BTreeSet::new();
+    let apps: Vec<&App> = apps.iter().map(Borrow::borrow).collect();
+    let mut frozen: BTreeMap<usize, Lack> = BTreeMap::new();
     loop {
-        let mut compiled = compile::compile_without(continuum, apps, running, options, &frozen);
-        let solved = solve::solve(&mut compiled, limits)?;
-        let torn: Vec<usize> = compiled
+        let left_out: BTreeSet<usize> = frozen.keys().copied().collect();
+        let mut compiled = compile::compile_without(continuum, &apps, running, options, &left_out);
+        let solved = solve::solve(&mut compiled, options, limits)?;
+        let torn: Vec<(usize, Lack)> = compiled
             .scoped
             .planned
             .iter()
             .zip(&solved.parts)
-            .filter(|(app, found)| **found != Found::Placed && runs(&compiled, **app))
-            .map(|(app, _)| *app)
+            .filter(|(app, _)| runs(&compiled, **app))
+            .filter_map(|(app, found)| Some((*app, lack(*found, &solved)?)))
             .collect();
         // What runs and cannot be placed anew stays, and takes its room: the others look again. Each
         // round freezes one App more, so this ends.
@@ -144,6 +149,15 @@ pub fn plan(
     }
 }
 
+/// What an App lacks, by what the search said of it; `None` if nothing.
+fn lack(found: Found, solved: &solve::Solved) -> Option<Lack> {
+    match found {
+        Found::Placed => None,
+        Found::Infeasible => Some(Lack::Proven),
+        Found::NotFound => Some(Lack::GaveUp { steps: solved.work }),
+    }
+}
+
 fn runs(compiled: &Compiled<'_, '_>, app: usize) -> bool {
     compiled.roster.of_app(&compiled.ids[app]).any(|running| running.hold == Hold::Held)
 }
@@ -151,7 +165,7 @@ fn runs(compiled: &Compiled<'_, '_>, app: usize) -> bool {
 fn assemble(
     compiled: &Compiled<'_, '_>,
     solved: &solve::Solved,
-    frozen: &BTreeSet<usize>,
+    frozen: &BTreeMap<usize, Lack>,
     options: &Options,
     limits: &Limits<'_>,
 ) -> Plan {
@@ -167,29 +181,27 @@ fn assemble(
     };
     let mut reasons = explain::Reasons::new(compiled, &solved.chosen);
     let mut explained = 0;
-    let mut explain = |app: usize| {
+    let mut explain = |app: usize, lack: Lack| {
         explained += 1;
         match explained <= EXPLAINED_MAX {
-            true => explain::unplaced(compiled, &solved.chosen, app, options, limits),
-            false => explain::briefly(compiled, app),
+            true => explain::unplaced(compiled, &solved.chosen, (app, lack), options, limits),
+            false => explain::briefly(compiled, (app, lack)),
         }
     };
     for (part, app) in compiled.scoped.planned.iter().enumerate() {
-        plan.apps.push(match solved.parts[part] {
-            Found::Placed => AppPlan {
+        plan.apps.push(match lack(solved.parts[part], solved) {
+            None => AppPlan {
                 app: compiled.ids[*app].clone(),
                 index: *app,
                 outcome: Outcome::Placed,
                 instances: instances(compiled, part, solved, &mut reasons),
                 unplaced: Vec::new(),
             },
-            Found::Infeasible | Found::NotFound => {
-                lacking(compiled, *app, Outcome::Unplaced, explain(*app))
-            }
+            Some(lack) => lacking(compiled, *app, Outcome::Unplaced, explain(*app, lack)),
         });
     }
-    for app in frozen {
-        let unplaced = explain(*app);
+    for (app, lack) in frozen {
+        let unplaced = explain(*app, *lack);
         // All of it runs: it only had to make no room for others.
         if !unplaced.is_empty() {
             plan.apps.push(lacking(compiled, *app, Outcome::Kept, unplaced));
@@ -294,14 +306,19 @@ fn step(
             let gain = reschedule::gain(compiled, item, choice);
             #[expect(clippy::cast_precision_loss, reason = "points for people")]
             let points = gain as f64 / 100.0;
-            if gain > 0 { Why::Gains(points) } else { Why::Yields }
+            match gain > 0 {
+                true => Why::Gains(points),
+                false if solved.make_room.contains(&app) => Why::MakesRoom,
+                false => Why::Yields,
+            }
         }
     };
     Step::Move { from: compiled.continuum.node(at).name.to_owned(), why }
 }
 
 fn surplus(compiled: &Compiled<'_, '_>) -> Vec<Surplus> {
-    let apps: BTreeMap<&AppId, &App> = compiled.ids.iter().zip(compiled.apps).collect();
+    let apps: BTreeMap<&AppId, &App> =
+        compiled.ids.iter().zip(compiled.apps.iter().copied()).collect();
     let judge = |running: &Running| -> Option<&'static str> {
         let Some(id) = &running.app else { return Some("it is on its way out") };
         let Some(app) = apps.get(id) else { return Some("its App is gone") };

@@ -3,7 +3,7 @@
 //! ```text
 //! site athens docker layer=near-edge country=GR lat=37.9 lon=23.7 carbon=300
 //! node n1 athens cpu=4 memory=8Gi arch=arm64 security=50 tier=gold watts=40 cost=1 mhz=3000
-//!      load=0.5 failures=2 device=camera taint=key:NoExecute cordoned silent
+//!      load=0.5 failures=2 device=camera taint=key:NoExecute cordoned silent unconfined
 //! link athens berlin 10ms 100Mbps jitter=1ms failures=3 oneway
 //! run shop/web web 0 n1
 //! ```
@@ -52,6 +52,7 @@ fn site(words: &[&str]) -> Site {
             "lon" => spec["location"]["longitude"] = number(value),
             "carbon" => spec["carbonIntensity"] = number(value),
             "trust" => spec["trust"] = json!(value),
+            "allow" => spec["allow"] = value.split(',').filter(|word| !word.is_empty()).collect(),
             place => spec["location"][place] = json!(value),
         }
     }
@@ -102,6 +103,13 @@ fn node(words: &[&str]) -> Node {
                 status["conditions"] = json!([{
                     "type": "Ready", "status": "False", "reason": "HeartbeatLost",
                     "message": "no heartbeat for 60 s", "lastTransitionTime": "2024-01-01T00:00:00Z",
+                }]);
+            }
+            "unconfined" => {
+                status["conditions"] = json!([{
+                    "type": "Confining", "status": "False", "reason": "CannotConfine",
+                    "message": "cannot confine programs: no user namespaces",
+                    "lastTransitionTime": "2024-01-01T00:00:00Z",
                 }]);
             }
             label => labels[label] = json!(value),

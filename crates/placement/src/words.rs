@@ -29,6 +29,19 @@ pub(crate) fn delay(micros: u64) -> String {
     }
 }
 
+/// `10,000,000`.
+pub(crate) fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// `a`, `a and b`, `a, b and c`.
 pub(crate) fn list(parts: &[String]) -> String {
     match parts {
@@ -86,6 +99,7 @@ mod tests {
             [delay(900), delay(1500), delay(20_000), delay(2_000_000)],
             ["900us", "1.5ms", "20ms", "2s"]
         );
+        assert_eq!([grouped(7), grouped(1_000), grouped(300_042)], ["7", "1,000", "300,042"]);
         assert_eq!(list(&["a".into(), "b".into(), "c".into()]), "a, b and c");
         assert_eq!(any_of(&["a", "b", "c", "d", "e", "f"]), "a, b, c, d or 2 more");
     }

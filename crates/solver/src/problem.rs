@@ -171,6 +171,9 @@ pub struct Part {
     pub id: String,
     pub priority: i32,
     pub items: Vec<ItemId>,
+    /// Of nodes that are worth the same, fill one after the other, so that the rest stay empty and can sleep. Others
+    /// share equal nodes. The objective is the same either way.
+    pub packs: bool,
 }
 
 /// Where an item was put.

@@ -3,6 +3,10 @@
 //!
 //! They are made at the level of numbers; `tombolo sim instance` makes whole documents.
 
+mod tight;
+
+pub use tight::{Short, Tight, tight};
+
 use crate::problem::{
     Candidate, Class, Edge, Group, Hops, Item, ItemId, Link, Node, NodeId, Part, Problem, Route,
     Scope, ZoneId,
@@ -154,7 +158,7 @@ fn add_parts(problem: &mut Problem, size: &Size, dice: &mut Dice) {
             add_edges(problem, first, size.items, dice);
         }
         let items = (first..problem.items.len()).map(ItemId::new).collect();
-        problem.parts.push(Part { id: format!("app-{part:05}"), priority: 0, items });
+        problem.parts.push(Part { id: format!("app-{part:05}"), priority: 0, items, packs: false });
     }
 }
 

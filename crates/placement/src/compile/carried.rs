@@ -14,7 +14,7 @@ use crate::running::{Roster, Running};
 /// lead to counts.
 pub(super) fn by_link(
     continuum: &Continuum<'_>,
-    apps: &[App],
+    apps: &[&App],
     ids: &[AppId],
     which: &[usize],
     roster: &Roster<'_>,

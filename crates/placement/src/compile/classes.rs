@@ -38,7 +38,7 @@ pub(super) struct Classes<'c, 'a> {
 
 impl<'c, 'a> Classes<'c, 'a> {
     pub(super) fn new(compiled: &Compiled<'c, 'a>) -> Classes<'c, 'a> {
-        let crossing = edges::Crossing::of(compiled.apps, &compiled.ids, &compiled.scoped);
+        let crossing = edges::Crossing::of(&compiled.apps, &compiled.ids, &compiled.scoped);
         Classes {
             by_key: BTreeMap::new(),
             sieve: Sieve::default(),
@@ -74,13 +74,13 @@ impl<'c, 'a> Classes<'c, 'a> {
         slot: Slot<'c>,
         options: &Options,
     ) -> (usize, u32) {
-        let apps: &'c [App] = compiled.apps;
-        let mut ask = Ask::new(&apps[app].spec.components[component], slot);
+        let app_of: &'c App = compiled.apps[app];
+        let mut ask = Ask::new(&app_of.spec.components[component], slot);
         ask.reaches = scope::users(compiled.continuum, ask.component, &mut self.book);
         for end in self.crossing.fixed_ends(compiled, app, component) {
             ask.reaches.extend(self.reach(compiled, &end));
         }
-        let mix = Mix::of(&apps[app].spec, ask.component, options.weights.as_ref());
+        let mix = Mix::of(&app_of.spec, ask.component, options.weights.as_ref());
         let class = self.class(compiled, app, &ask, mix);
         compiled.asks.push(ask);
         (compiled.asks.len() - 1, class)

@@ -42,7 +42,7 @@ pub(super) struct Crossing {
 }
 
 impl Crossing {
-    pub(super) fn of(apps: &[App], ids: &[AppId], scoped: &Scoped) -> Crossing {
+    pub(super) fn of(apps: &[&App], ids: &[AppId], scoped: &Scoped) -> Crossing {
         let mut crossing = Crossing { planned: vec![false; apps.len()], ..Crossing::default() };
         for app in &scoped.planned {
             crossing.planned[*app] = true;
@@ -67,9 +67,9 @@ impl Crossing {
     }
 
     /// The App that a connection of `app` leads to.
-    fn target(&self, apps: &[App], app: usize, named: Option<&str>) -> Option<usize> {
+    fn target(&self, apps: &[&App], app: usize, named: Option<&str>) -> Option<usize> {
         let Some(name) = named else { return Some(app) };
-        self.ids.get(&AppId::of(&apps[app]).beside(Some(name))).copied()
+        self.ids.get(&AppId::of(apps[app]).beside(Some(name))).copied()
     }
 
     /// The ends of a planned component's connections that stay where they are.
@@ -79,7 +79,7 @@ impl Crossing {
         app: usize,
         component: usize,
     ) -> Vec<FixedEnd> {
-        let apps = compiled.apps;
+        let apps = compiled.apps.as_slice();
         let part = &apps[app].spec.components[component];
         let mut ends = Vec::new();
         for (connection, to) in part.connects.iter().enumerate() {
@@ -114,7 +114,7 @@ fn held(
     origin: EdgeOrigin,
     callees: Option<usize>,
 ) -> Vec<FixedEnd> {
-    let apps = compiled.apps;
+    let apps = compiled.apps.as_slice();
     let connection =
         &apps[origin.app].spec.components[origin.component].connects[origin.connection];
     let name = &apps[app].spec.components[component].name;
@@ -143,14 +143,15 @@ pub(super) fn connect(
     instances: &Instances,
     options: &Options,
 ) {
-    let apps = compiled.apps;
+    // A copy of the references: rows are pushed into `compiled` below.
+    let apps = compiled.apps.clone();
     for (part, app) in compiled.scoped.planned.clone().into_iter().enumerate() {
         let mut anchors: BTreeMap<(usize, usize, u32), ItemId> = BTreeMap::new();
-        for component in by_name(apps, app) {
+        for component in by_name(&apps, app) {
             let items = instances.get(&(app, component)).map_or(&[][..], Vec::as_slice);
             for (connection, to) in apps[app].spec.components[component].connects.iter().enumerate()
             {
-                let Some(other) = crossing.target(apps, app, to.app.as_deref()) else {
+                let Some(other) = crossing.target(&apps, app, to.app.as_deref()) else {
                     let missing = to.app.as_deref().unwrap_or_default();
                     compiled.notes.push(format!(
                         "{} of {} calls app {missing}, which does not run: nothing is reserved for it",
@@ -259,7 +260,7 @@ pub(super) fn group(compiled: &mut Compiled<'_, '_>, instances: &Instances) {
             component.and_then(|c| instances.get(&(app, c))).map_or(&[][..], Vec::as_slice)
         };
         let mut all: Vec<ItemId> = Vec::new();
-        for component in by_name(compiled.apps, app) {
+        for component in by_name(&compiled.apps, app) {
             let own = items(&spec.components[component].name);
             all.extend(own);
             if let Some(scope) = affinity::spread(&spec.components[component])

@@ -25,7 +25,7 @@ pub(crate) struct Scoped {
 
 pub(super) fn decide(
     continuum: &Continuum<'_>,
-    apps: &[App],
+    apps: &[&App],
     ids: &[AppId],
     sound: &[bool],
     roster: &Roster<'_>,
@@ -45,7 +45,7 @@ pub(super) fn decide(
             _ if frozen.contains(&app) => false,
             Scope::All => true,
             Scope::Pending => {
-                options.changed.contains(&ids[app]) || looker.has_to_do(&apps[app], &ids[app])
+                options.changed.contains(&ids[app]) || looker.has_to_do(apps[app], &ids[app])
             }
         };
         if plan { scoped.planned.push(app) } else { scoped.standing.push(app) }
@@ -56,7 +56,7 @@ pub(super) fn decide(
 /// What each node has left for the planned Apps, and the cores that these already use of it.
 pub(super) fn free<'a>(
     continuum: &Continuum<'a>,
-    apps: &[App],
+    apps: &[&App],
     ids: &[AppId],
     scoped: &Scoped,
     roster: &Roster<'_>,
@@ -65,7 +65,7 @@ pub(super) fn free<'a>(
         continuum.nodes.iter().map(|node| node.total.clone()).collect();
     let mut own = vec![0.0; continuum.nodes.len()];
     let planned: BTreeSet<&AppId> = scoped.planned.iter().map(|app| &ids[*app]).collect();
-    let by_id: BTreeMap<&AppId, &App> = ids.iter().zip(apps).collect();
+    let by_id: BTreeMap<&AppId, &App> = ids.iter().zip(apps.iter().copied()).collect();
     for running in roster.iter().filter(|running| running.hold == Hold::Held) {
         let Some(node) = continuum.node_index(&running.node) else { continue };
         let used = amounts(running, running.app.as_ref().and_then(|id| by_id.get(id)).copied());

@@ -33,7 +33,7 @@ impl<'l, 'a> Looker<'l, 'a> {
     /// `which` of the Apps are to run.
     pub(super) fn new(
         continuum: &'l Continuum<'a>,
-        apps: &[App],
+        apps: &[&App],
         ids: &[AppId],
         which: &[usize],
         roster: &'l Roster<'l>,
@@ -175,11 +175,11 @@ fn has_grown(component: &Component, running: &Running) -> bool {
 
 fn crowded(
     continuum: &Continuum<'_>,
-    apps: &[App],
+    apps: &[&App],
     ids: &[AppId],
     roster: &Roster<'_>,
 ) -> BTreeSet<u32> {
-    let by_id: BTreeMap<&AppId, &App> = ids.iter().zip(apps).collect();
+    let by_id: BTreeMap<&AppId, &App> = ids.iter().zip(apps.iter().copied()).collect();
     let mut used: BTreeMap<u32, Amounts<'_>> = BTreeMap::new();
     for running in roster.iter().filter(|running| running.hold == Hold::Held) {
         if let Some(node) = continuum.node_index(&running.node) {

@@ -39,7 +39,7 @@ fn counts_a_device_that_was_stated_and_found_once() {
 #[test]
 fn rows_are_found_by_name_in_whatever_order_they_came() {
     let world = world("site z docker\nsite a docker\nnode y z cpu=1\nnode b a cpu=2");
-    let (continuum, troubles) = Continuum::of(&world.sites, &world.nodes, &[]);
+    let (continuum, troubles) = Continuum::of(&world.sites, &world.nodes, &world.links);
     assert_eq!(troubles, []);
     let node = continuum.node_index("y").unwrap();
     assert_eq!((continuum.node(node).name, continuum.site_of(node).name), ("y", "z"));

@@ -26,17 +26,11 @@ pub(crate) struct Reasons<'r, 'c, 'a> {
     used: Vec<u64>,
     /// By item: the edges that touch it.
     edges: BTreeMap<ItemId, Vec<usize>>,
-    best: BTreeMap<u32, Best>,
+    /// By class: what it would like most.
+    best: BTreeMap<u32, Vec<Candidate>>,
+    /// By class and demand: the nodes that have room for it, ascending.
+    fitting: BTreeMap<(u32, Box<[u64]>), Vec<NodeId>>,
     neighbours: Neighbours<'r>,
-}
-
-/// What a class would like most.
-#[derive(Clone, Debug)]
-struct Best {
-    /// In how many nodes it could be.
-    nodes: usize,
-    /// The best of them, each once.
-    candidates: Vec<Candidate>,
 }
 
 impl<'r, 'c, 'a> Reasons<'r, 'c, 'a> {
@@ -60,7 +54,8 @@ impl<'r, 'c, 'a> Reasons<'r, 'c, 'a> {
             edges.entry(edge.b).or_default().push(number);
         }
         let neighbours = Neighbours::of(compiled, chosen);
-        Reasons { compiled, chosen, used, edges, best: BTreeMap::new(), neighbours }
+        let (best, fitting) = (BTreeMap::new(), BTreeMap::new());
+        Reasons { compiled, chosen, used, edges, best, fitting, neighbours }
     }
 
     pub(crate) fn decision(&mut self, item: ItemId, choice: Choice, step: &Step) -> Decision {
@@ -86,10 +81,31 @@ impl<'r, 'c, 'a> Reasons<'r, 'c, 'a> {
         Decision { reason: Some(reason), score, terms, alternatives }
     }
 
-    fn reason(&self, item: ItemId, step: &Step, next: &[Alternative], silent: &[String]) -> String {
-        let compiled = self.compiled;
-        let class = compiled.problem.items[item].class;
-        let count = self.best.get(&class).map_or(0, |best| best.nodes);
+    /// How many nodes meet all needs of an item, room among them.
+    fn fitting(&mut self, item: ItemId) -> usize {
+        let problem = &self.compiled.problem;
+        let own = &problem.items[item];
+        let nodes = self.fitting.entry((own.class, own.demand.clone())).or_insert_with(|| {
+            let candidates = &problem.classes[own.class as usize].candidates;
+            let fits = |node: &NodeId| {
+                problem.nodes[*node].capacity.iter().zip(&own.demand).all(|(has, need)| has >= need)
+            };
+            let mut nodes: Vec<NodeId> = candidates.iter().map(|c| c.node).filter(fits).collect();
+            // They are in the order of nodes; one with two engines is there twice.
+            nodes.dedup();
+            nodes
+        });
+        nodes.len() - own.barred.iter().filter(|node| nodes.binary_search(node).is_ok()).count()
+    }
+
+    fn reason(
+        &mut self,
+        item: ItemId,
+        step: &Step,
+        next: &[Alternative],
+        silent: &[String],
+    ) -> String {
+        let count = self.fitting(item);
         let mut reason = match step {
             Step::Start => match (count, next.first().and_then(|next| next.behind)) {
                 (1, _) => "the only node that meets all its needs".to_owned(),
@@ -110,6 +126,9 @@ impl<'r, 'c, 'a> Reasons<'r, 'c, 'a> {
                     format!("moves from {from}: {} points better, moving paid", tenth(*points))
                 }
                 Why::Yields => format!("moves from {from}: others gain by it"),
+                Why::MakesRoom => {
+                    format!("moves from {from}: others would have no place otherwise")
+                }
             },
         };
         if !silent.is_empty() {
@@ -163,7 +182,7 @@ impl<'r, 'c, 'a> Reasons<'r, 'c, 'a> {
         let compiled = self.compiled;
         let class = compiled.problem.items[item].class;
         let best = self.best.entry(class).or_insert_with(|| best(compiled, class));
-        let best = best.candidates.clone();
+        let best = best.clone();
         let own = self.total_quick(item, choice, &best);
         let mut next: Vec<(i64, Candidate)> = best
             .into_iter()
@@ -303,7 +322,8 @@ pub(super) fn amount(resource: &str, amount: u64) -> String {
     }
 }
 
-fn best(compiled: &Compiled<'_, '_>, class: u32) -> Best {
+/// The best candidates of a class, each node once.
+fn best(compiled: &Compiled<'_, '_>, class: u32) -> Vec<Candidate> {
     let mut candidates = compiled.problem.classes[class as usize].candidates.clone();
     // They are in the order of nodes; of two engines of a node the better one stays.
     candidates.dedup_by(|next, kept| {
@@ -313,14 +333,13 @@ fn best(compiled: &Compiled<'_, '_>, class: u32) -> Best {
         }
         same
     });
-    let nodes = candidates.len();
     let order = |candidate: &Candidate| (std::cmp::Reverse(candidate.value), candidate.node);
     if candidates.len() > BEST_MAX {
         candidates.select_nth_unstable_by_key(BEST_MAX, order);
         candidates.truncate(BEST_MAX);
     }
     candidates.sort_by_key(order);
-    Best { nodes, candidates }
+    candidates
 }
 
 fn tenth(number: f64) -> f64 {

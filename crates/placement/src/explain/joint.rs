@@ -7,6 +7,7 @@ use tombolo_model::app::Unplaced;
 use tombolo_solver::problem::{ItemId, NodeId, Problem, Scope};
 use tombolo_solver::select::{Limits, Outcome, Selection, select};
 
+use super::Lack;
 use super::decision::amount;
 use crate::compile::{Compiled, EdgeOrigin, Origin};
 use crate::paths::UNMEASURED_US;
@@ -22,6 +23,9 @@ const BARRED_MAX: usize = 1_000_000;
 const NODES_TRIED_MAX: usize = 8;
 /// A suggestion to change more nodes than this helps nobody.
 const NODES_NAMED_MAX: usize = 4;
+/// Where they need less of everything than this share of what is left, room is not what makes the
+/// search long.
+const TIGHT_PERCENT: u128 = 70;
 
 /// A rule that binds several instances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,48 +40,107 @@ enum Rule {
     OneEngine,
 }
 
-pub(super) fn of(compiled: &Compiled<'_, '_>, limits: &Limits<'_>) -> Vec<Unplaced> {
-    let rules = rules(compiled);
+pub(super) fn of(compiled: &Compiled<'_, '_>, lack: Lack, limits: &Limits<'_>) -> Vec<Unplaced> {
     let limits = Limits { work: limits.work.min(WORK_MAX), ..*limits };
-    let feasible = |left_out: &BTreeSet<Rule>| solved(&without(compiled, left_out), &limits);
-    let mut left_out: BTreeSet<Rule> = BTreeSet::new();
-    let mut kept: Vec<Rule> = Vec::new();
-    for rule in &rules {
-        left_out.insert(*rule);
-        if feasible(&left_out).is_some() {
-            left_out.remove(rule);
-            kept.push(*rule);
+    // Reasons are only given for what is proven to be impossible: a rule that was in the way of one
+    // search need not be in the way of the App.
+    if let Lack::GaveUp { steps } = lack {
+        match searched(&compiled.problem, &limits) {
+            Search::Impossible => (),
+            Search::GaveUp => return not_proven(compiled, not_found(steps), steps),
+            Search::Placed(found) => {
+                let says = "a place was found while looking for the reason; it is taken next time";
+                return not_proven(compiled, says.to_owned(), found.work);
+            }
         }
     }
-    if kept.is_empty() {
-        return everyone(
-            compiled,
-            vec!["no choice of nodes was found within the time given".to_owned()],
-            None,
-        );
+    let search = |left_out: &BTreeSet<Rule>| searched(&without(compiled, left_out), &limits);
+    // Deletion filter: a rule without which it still is impossible is no part of the conflict. A rule
+    // of which a search within its limits says neither stays: what is kept then still is impossible,
+    // though perhaps not the least that is.
+    let mut left_out: BTreeSet<Rule> = BTreeSet::new();
+    let mut kept: Vec<Rule> = Vec::new();
+    for rule in rules(compiled) {
+        left_out.insert(rule);
+        match search(&left_out) {
+            Search::Impossible => (),
+            Search::Placed(_) | Search::GaveUp => {
+                left_out.remove(&rule);
+                kept.push(rule);
+            }
+        }
     }
     let mut reasons: Vec<String> = kept.iter().map(|rule| say(compiled, *rule)).collect();
     // Instances of the same two components have the same to say.
     reasons.dedup();
+    if reasons.is_empty() {
+        reasons.push("their needs contradict each other on every choice of nodes".to_owned());
+    }
     let suggestion = kept.iter().find_map(|rule| {
         let only: BTreeSet<Rule> = [*rule].into();
-        let found = feasible(&only)?;
-        mend(compiled, *rule, &found, &|changed| solved(changed, &limits).is_some())
+        let Search::Placed(found) = search(&only) else { return None };
+        let fits = |changed: &Problem| matches!(searched(changed, &limits), Search::Placed(_));
+        mend(compiled, *rule, &found, &fits)
     });
-    everyone(compiled, reasons, suggestion)
+    everyone(compiled, &Unplaced { reasons, suggestion, ..Unplaced::default() })
 }
 
-fn solved(problem: &Problem, limits: &Limits<'_>) -> Option<Selection> {
-    let found = select(problem, limits).ok();
-    found.filter(|found| found.parts.iter().all(|part| *part == Outcome::Placed))
+/// `no place was found within 10,000,000 steps of search; there may be one`.
+pub(super) fn not_found(steps: u64) -> String {
+    let steps = words::grouped(steps);
+    format!("no place was found within {steps} steps of search; there may be one")
+}
+
+/// What is told of an App for which there may be a place.
+fn not_proven(compiled: &Compiled<'_, '_>, says: String, steps: u64) -> Vec<Unplaced> {
+    let mut reasons = vec![says];
+    reasons.extend(tightest(compiled));
+    let suggestion = "it is searched for again when a node or an App changes; \
+                      `tombolo plan --time-limit 60s` searches longer now";
+    let suggestion = Some(suggestion.to_owned());
+    let gave_up_after = Some(steps);
+    everyone(compiled, &Unplaced { reasons, suggestion, gave_up_after, ..Unplaced::default() })
+}
+
+/// The resource that they take most of, where it is scarce enough to make the search long.
+fn tightest(compiled: &Compiled<'_, '_>) -> Option<String> {
+    let problem = &compiled.problem;
+    let nodes = admitted(problem);
+    let share = |resource: usize| {
+        let (all, left) = demand_and_room(problem, &nodes, resource);
+        u128::from(all) * 100 / u128::from(left.max(1))
+    };
+    let resource = (0..problem.resources.len()).max_by_key(|resource| share(*resource))?;
+    let (all, left) = demand_and_room(problem, &nodes, resource);
+    let name = &problem.resources[resource];
+    let (all, left) = (amount(name, all), amount(name, left));
+    let says =
+        format!("together they need {all} of the {left} that are left on {} nodes", nodes.len());
+    (share(resource) >= TIGHT_PERCENT).then_some(says)
+}
+
+/// What a search says of a problem.
+enum Search {
+    Placed(Box<Selection>),
+    /// Proven.
+    Impossible,
+    GaveUp,
+}
+
+fn searched(problem: &Problem, limits: &Limits<'_>) -> Search {
+    // A problem that cannot be stated is no proof of anything.
+    let Ok(found) = select(problem, limits) else { return Search::GaveUp };
+    if found.parts.iter().all(|part| *part == Outcome::Placed) {
+        return Search::Placed(Box::new(found));
+    }
+    match found.parts.contains(&Outcome::Infeasible) {
+        true => Search::Impossible,
+        false => Search::GaveUp,
+    }
 }
 
 /// Every instance that runs nowhere gets the same reasons: it is a matter between them.
-fn everyone(
-    compiled: &Compiled<'_, '_>,
-    reasons: Vec<String>,
-    suggestion: Option<String>,
-) -> Vec<Unplaced> {
+fn everyone(compiled: &Compiled<'_, '_>, says: &Unplaced) -> Vec<Unplaced> {
     let wanted = compiled.origins.iter().filter_map(|origin| match *origin {
         Origin::Wanted { app, component, replica, .. } => Some((app, component, replica)),
         Origin::Anchor { .. } => None,
@@ -88,8 +151,7 @@ fn everyone(
     let unplaced = concerned.into_iter().map(|(app, component, replica)| Unplaced {
         component: compiled.apps[app].spec.components[component].name.clone(),
         replica,
-        reasons: reasons.clone(),
-        suggestion: suggestion.clone(),
+        ..says.clone()
     });
     unplaced.collect()
 }
@@ -210,18 +272,15 @@ fn say(compiled: &Compiled<'_, '_>, rule: Rule) -> String {
     match rule {
         Rule::Room(resource) => {
             let name = &problem.resources[resource];
-            let all = problem
-                .items
-                .iter()
-                .fold(0u64, |sum, item| sum.saturating_add(item.demand[resource]));
-            // One that is in the problem only because something runs there takes nobody.
-            let classes: BTreeSet<u32> = problem.items.iter().map(|item| item.class).collect();
-            let candidates = classes.iter().flat_map(|c| &problem.classes[*c as usize].candidates);
-            let nodes: BTreeSet<NodeId> = candidates.map(|candidate| candidate.node).collect();
-            let each = nodes.iter().map(|node| problem.nodes[*node].capacity[resource]);
-            let left = each.fold(0, u64::saturating_add);
+            let nodes = admitted(problem);
+            let (all, left) = demand_and_room(problem, &nodes, resource);
+            let fragmented = all <= left;
             let (all, left) = (amount(name, all), amount(name, left));
             match nodes.len() {
+                nodes if fragmented => format!(
+                    "together they need {all}; the {nodes} nodes that may run them have {left} left, \
+                     but not in pieces that fit"
+                ),
                 1 => format!(
                     "together they need {all}, the only node that may run them has {left} left"
                 ),
@@ -410,6 +469,21 @@ fn first(end: u64, holds: impl Fn(u64) -> bool) -> u64 {
         if holds(middle) { end = middle } else { start = middle + 1 }
     }
     end
+}
+
+/// The nodes that may run one of the items. A node that is in the problem only because something runs
+/// there takes nobody.
+fn admitted(problem: &Problem) -> BTreeSet<NodeId> {
+    let classes: BTreeSet<u32> = problem.items.iter().map(|item| item.class).collect();
+    let candidates = classes.iter().flat_map(|class| &problem.classes[*class as usize].candidates);
+    candidates.map(|candidate| candidate.node).collect()
+}
+
+/// How much of a resource all items need, and how much is left on the nodes.
+fn demand_and_room(problem: &Problem, nodes: &BTreeSet<NodeId>, resource: usize) -> (u64, u64) {
+    let demands = problem.items.iter().map(|item| item.demand[resource]);
+    let each = nodes.iter().map(|node| problem.nodes[*node].capacity[resource]);
+    (demands.fold(0, u64::saturating_add), each.fold(0, u64::saturating_add))
 }
 
 fn component<'c>(compiled: &Compiled<'c, '_>, item: ItemId) -> Option<&'c str> {

@@ -1,5 +1,6 @@
 //! Why is this component not on that node? Everything that fails there, each with its margin.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tombolo_model::{About, App, AppId, Trouble};
@@ -35,14 +36,15 @@ pub struct Pair {
 }
 
 /// Looks at one pair. The component's own instances make room for it, all others stay.
-pub fn pair(
+pub fn pair<A: Borrow<App>>(
     continuum: &Continuum<'_>,
-    apps: &[App],
+    apps: &[A],
     running: &[Running],
     options: &Options,
     (app, component, node): (&AppId, &str, &str),
 ) -> Result<Pair, Trouble> {
     let about = About::App(app.clone());
+    let apps: Vec<&App> = apps.iter().map(Borrow::borrow).collect();
     let which = apps.iter().position(|one| AppId::of(one) == *app);
     let which = which.ok_or_else(|| Trouble::not_found(about.clone()))?;
     let part = apps[which].spec.components.iter().position(|one| one.name == component);
@@ -51,7 +53,7 @@ pub fn pair(
     let node = continuum.node_index(node).ok_or_else(missing)?;
     let others: BTreeSet<usize> = (0..apps.len()).filter(|other| *other != which).collect();
     let options = Options { scope: Scope::All, ..options.clone() };
-    let compiled = compile::compile_without(continuum, apps, running, &options, &others);
+    let compiled = compile::compile_without(continuum, &apps, running, &options, &others);
     if let Some(trouble) = compiled.troubles.iter().find(|trouble| trouble.is_about_app(app)) {
         return Err(trouble.clone());
     }
@@ -127,7 +129,7 @@ fn left<'a>(compiled: &Compiled<'_, 'a>, part: usize, node: u32) -> Amounts<'a> 
         .filter(|one| one.hold == Hold::Held && one.node == name && one.component != *own);
     let mut left = compiled.free[node as usize].clone();
     for one in beside {
-        left = left.without(&compile::amounts(one, Some(&compiled.apps[app])));
+        left = left.without(&compile::amounts(one, Some(compiled.apps[app])));
     }
     left
 }

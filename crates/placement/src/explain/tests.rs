@@ -319,3 +319,121 @@ fn a_node_that_is_left_is_none_of_those_that_may_run_them() {
     let said = "together they need 3 cpu, the only node that may run them has 2 cpu left";
     assert_eq!(plan.apps[0].unplaced[0].reasons, [said]);
 }
+
+#[test]
+fn only_nodes_with_room_are_counted_as_meeting_the_needs() {
+    let text = "
+        site s docker
+        node a s cpu=4
+        node b s cpu=4
+        node c s cpu=1
+    ";
+    // One class for both, because nothing but their size tells them apart.
+    let parts =
+        json!([{"name": "big", "needs": {"cpu": "2"}}, {"name": "small", "needs": {"cpu": "1"}}]);
+    let plan = world(text).with([web(parts)]).plan(&Options::default());
+    let instances = plan.apps.iter().flat_map(|app| &app.instances);
+    let said: Vec<String> = instances
+        .map(|one| one.placement.decision.clone().unwrap().reason.unwrap())
+        .map(|reason| reason.split(" nodes").next().unwrap().to_owned())
+        .collect();
+    assert_eq!(said, ["best of 2", "best of 3"]);
+}
+
+#[test]
+fn what_is_down_where_it_would_fit_is_the_first_cause() {
+    let of = |state: &str| {
+        let text =
+            format!("site a docker\nnode a1 a cpu=4 {state}\nsite b docker\nnode b1 b cpu=4");
+        let parts = json!([{"name": "x", "needs": {"sites": ["a"], "cpu": "1"}}]);
+        shown(&world(&text).with([web(parts)]).plan(&Options::default()))
+    };
+    expect![[r#"
+        x/0: no place
+          site a is silent since 2024-01-01 00:00 UTC: no heartbeat for 60 s
+          -> node a1 would fit if it were ready
+    "#]]
+    .assert_eq(&of("silent"));
+    expect![[r#"
+        x/0: no place
+          node a1 is cordoned
+          -> node a1 would fit if it were not cordoned
+    "#]]
+    .assert_eq(&of("cordoned"));
+    expect![[r#"
+        x/0: no place
+          node a1 has taint key:NoExecute
+          -> node a1 would fit if it tolerated taint key:NoExecute
+    "#]]
+    .assert_eq(&of("taint=key:NoExecute"));
+}
+
+#[test]
+fn a_silent_node_that_is_held_by_others_is_silent_first() {
+    let of = |first: &str, second: &str| {
+        let text = format!(
+            "site a docker\nnode a1 a cpu=4 {first}\nnode a2 a cpu=1 {second}\n\
+             site b docker\nnode b1 b cpu=4\nrun shop/other y 0 a1"
+        );
+        let other = json!({"components": [{"name": "y", "needs": {"cpu": "3", "nodes": ["a1"]}}]});
+        let parts = json!([{"name": "x", "needs": {"sites": ["a"], "cpu": "3"}}]);
+        let world = world(&text).with([crate::testing::app("other", other), web(parts)]);
+        shown(&world.plan(&Options::default()))
+    };
+    expect![[r#"
+        x/0: no place
+          site a is silent since 2024-01-01 00:00 UTC: no heartbeat for 60 s
+          -> node a1 would fit if it were ready and with 2 cpu less
+    "#]]
+    .assert_eq(&of("silent", "silent"));
+    expect![[r#"
+        x/0: no place
+          node a1 is cordoned
+          -> node a1 would fit if it were not cordoned and with 2 cpu less
+    "#]]
+    .assert_eq(&of("cordoned", "cordoned"));
+    // One that is open and too small says what is missing: the other is as full.
+    expect![[r#"
+        x/0: no place
+          needs 3 cpu; the only node that meets the rest, a2, has 1
+          needs site a; the only node that meets the rest, b1, is at b
+          -> node a2 would fit with 2 cpu less
+    "#]]
+    .assert_eq(&of("cordoned", ""));
+}
+
+#[test]
+fn several_closed_nodes_are_counted_and_each_way_is_told() {
+    let of = |first: &str, second: &str| {
+        let text = format!(
+            "site a docker\nnode a1 a cpu=4 {first}\nsite b docker\nnode b1 b cpu=4 {second}\n\
+             site c docker\nnode c1 c cpu=1"
+        );
+        let parts = json!([{"name": "x", "needs": {"cpu": "3"}}]);
+        let plan = world(&text).with([web(parts)]).plan(&Options::default());
+        plan.apps[0].unplaced[0].reasons.join("\n")
+    };
+    expect!["none of 2 nodes that would do is open: node a1 is silent since 2024-01-01 00:00 UTC: no heartbeat for 60 s"].assert_eq(&of("silent", "silent"));
+    expect![[r#"
+        site a is silent since 2024-01-01 00:00 UTC: no heartbeat for 60 s
+        node b1 is cordoned"#]]
+    .assert_eq(&of("silent", "cordoned"));
+    expect!["none of 2 nodes that would do is open: node a1 is cordoned"]
+        .assert_eq(&of("cordoned taint=k:NoSchedule", "cordoned"));
+}
+
+#[test]
+fn what_is_wrong_with_a_whole_site_is_said_of_the_site() {
+    let of = |change: &dyn Fn(&mut tombolo_model::Site)| {
+        let text =
+            "site a docker\nnode a1 a cpu=4\nnode a2 a cpu=4\nsite b docker\nnode b1 b cpu=4";
+        let parts = json!([{"name": "x", "needs": {"sites": ["a"]}}]);
+        let mut world = world(text).with([web(parts)]);
+        change(&mut world.sites[0]);
+        world.plan(&Options::default()).apps[0].unplaced[0].reasons.join("\n")
+    };
+    let taint = json!({"key": tombolo_model::keys::TAINT_DRAIN, "effect": "NoExecute"});
+    let taint: tombolo_model::needs::Taint = serde_json::from_value(taint).unwrap();
+    assert_eq!(of(&|site| site.spec.unschedulable = true), "site a is cordoned");
+    assert_eq!(of(&|site| site.spec.taints.push(taint.clone())), "site a is being drained");
+}

@@ -1,8 +1,9 @@
 //! The table of hard needs, in the order in which a person would check them.
 
+use tombolo_model::keys::TAINT_DRAIN;
 use tombolo_model::needs::{PlaceKey, PlaceOperator, Taint, TaintEffect, Toleration};
 
-use super::{Look, Mend, Need};
+use super::{Look, Mend, Need, allowed};
 use crate::ask::{Ask, Slot};
 use crate::words;
 
@@ -18,7 +19,10 @@ pub(crate) const NEEDS: &[Need] = &[
         asks: |_, _| String::new(),
         admits: |look, _| look.row().not_ready.is_none() || look.stays(),
         wants: |_, _| "a node that is ready".into(),
-        has: |look, _| format!("is not: {}", look.row().not_ready.unwrap_or("nothing heard of it")),
+        has: |look, _| {
+            let why = look.row().not_ready.map_or("nothing heard of it", |ready| &ready.message);
+            format!("is not: {why}")
+        },
         mend: |_, _| mend(4.0, "if it were ready"),
     },
     Need {
@@ -41,12 +45,19 @@ pub(crate) const NEEDS: &[Need] = &[
         admits: |look, _| !look.row().tainted || keeping_away(look).next().is_none(),
         wants: |_, _| "a node without taints that it does not tolerate".into(),
         has: |look, _| match keeping_away(look).next() {
+            Some(taint) if taint.key == TAINT_DRAIN => "is being drained".into(),
             Some(taint) => format!("has {}", taint_words(taint)),
             None => "has none".into(),
         },
         mend: |look, _| {
-            let taints: Vec<String> = keeping_away(look).map(taint_words).collect();
-            mend(2.5, format!("if it tolerated {}", words::list(&taints)))
+            let (drains, taints): (Vec<&Taint>, Vec<&Taint>) =
+                keeping_away(look).partition(|taint| taint.key == TAINT_DRAIN);
+            let taints: Vec<String> = taints.into_iter().map(taint_words).collect();
+            let drained = (!drains.is_empty()).then(|| "if it were not drained".to_owned());
+            let tolerated =
+                (!taints.is_empty()).then(|| format!("if it tolerated {}", words::list(&taints)));
+            let changes: Vec<String> = drained.into_iter().chain(tolerated).collect();
+            mend(2.5, words::list(&changes))
         },
     },
     Need {
@@ -62,6 +73,17 @@ pub(crate) const NEEDS: &[Need] = &[
             Some(also) => format!("it runs {} and {also}", look.row().engine),
         },
         mend: |look, _| mend(3.0, format!("with a way to run it on {}", look.row().engine)),
+    },
+    Need {
+        name: "allowed",
+        amount: false,
+        granted: true,
+        count: |ask| usize::from(allowed::asks_any(ask)),
+        asks: |ask, _| allowed::asks(ask),
+        admits: |look, _| allowed::missing(look).is_empty(),
+        wants: |ask, _| allowed::wants(ask),
+        has: |look, _| allowed::has(look),
+        mend: |look, _| allowed::mend(look),
     },
     Need {
         name: "architecture",

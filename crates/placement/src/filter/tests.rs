@@ -10,14 +10,17 @@ use crate::testing::{web, world};
 /// What one instance with these needs says about node `n`.
 #[track_caller]
 fn check(node: &str, component: Value, expect: Expect) {
-    let text = format!(
-        "site s docker country=DE city=Berlin layer=near-edge lat=52.5 lon=13.4\nnode n s {node}"
-    );
-    let world = world(&text);
+    let site = "docker country=DE city=Berlin layer=near-edge lat=52.5 lon=13.4";
+    check_at(site, node, component, expect);
+}
+
+#[track_caller]
+fn check_at(site: &str, node: &str, component: Value, expect: Expect) {
+    let world = world(&format!("site s {site}\nnode n s {node}"));
     let mut component = component;
     component["name"] = json!("web");
     let app = web(json!([component]));
-    let (continuum, troubles) = Continuum::of(&world.sites, &world.nodes, &[]);
+    let (continuum, troubles) = Continuum::of(&world.sites, &world.nodes, &world.links);
     assert_eq!(troubles, []);
     let component = &app.spec.components[0];
     let ask = Ask::new(component, slots(component)[0]);
@@ -172,7 +175,26 @@ fn compares_how_a_node_fares() {
         needs a node without taints that it does not tolerate, has taint lab:NoSchedule | would fit if it tolerated taint lab:NoSchedule
     "#]],
     );
+    check(
+        "taint=tombolo.dev/drain:NoExecute",
+        json!({}),
+        expect![[r#"
+        needs a node without taints that it does not tolerate, is being drained | would fit if it were not drained
+    "#]],
+    );
     check("taint=lab:NoSchedule", json!({"needs": {"tolerations": [{"key": "lab"}]}}), expect![""]);
+    check(
+        "taint=lab:NoSchedule",
+        json!({"needs": {"tolerations": [{"key": "lab", "effect": "NoSchedule"}]}}),
+        expect![""],
+    );
+    check(
+        "taint=lab:NoSchedule",
+        json!({"needs": {"tolerations": [{"key": "lab", "effect": "NoExecute"}]}}),
+        expect![[r#"
+        needs a node without taints that it does not tolerate, has taint lab:NoSchedule | would fit if it tolerated taint lab:NoSchedule
+    "#]],
+    );
     check(
         "",
         json!({"run": [{"process": {"command": ["x"]}}]}),
@@ -219,7 +241,7 @@ fn the_sieve_admits_whom_no_need_rejects() {
         node d t cpu=4 tier=gold taint=old:NoExecute compliance=90
     ";
     let world = world(text);
-    let (continuum, _) = Continuum::of(&world.sites, &world.nodes, &[]);
+    let (continuum, _) = Continuum::of(&world.sites, &world.nodes, &world.links);
     let free: Vec<Amounts<'_>> = continuum.nodes.iter().map(|row| row.total.clone()).collect();
     let mut sieve = Sieve::default();
     let app = web(json!([
@@ -251,4 +273,59 @@ fn the_sieve_admits_whom_no_need_rejects() {
         }
     }
     assert!(admitted > 40, "{admitted}");
+}
+
+#[test]
+fn what_reaches_beyond_its_walls_runs_only_where_the_site_allows_it() {
+    let process = |more: Value| {
+        let mut process = json!({"command": ["a"]});
+        process.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"run": [{"process": process}]})
+    };
+    let volume = |path: &str| {
+        let volumes = json!([{"path": "/x", "hostPath": path}]);
+        json!({"run": [{"container": {"image": "a", "volumes": volumes}}]})
+    };
+    check_at("host", "", process(json!({})), expect![""]);
+    check_at(
+        "host allow=",
+        "",
+        process(json!({})),
+        expect![[r#"
+            needs a site that allows process, s does not allow process | would fit if spec.allow of site s named process
+        "#]],
+    );
+    check_at(
+        "host",
+        "",
+        process(json!({"user": "root"})),
+        expect![[r#"
+            needs a site that allows process and host-user, s does not allow host-user | would fit if spec.allow of site s named host-user
+        "#]],
+    );
+    check_at("host allow=process,host-user", "", process(json!({"user": "root"})), expect![""]);
+    check_at(
+        "docker",
+        "",
+        volume("/run/docker.sock"),
+        expect![[r#"
+            needs a site that allows host-path and engine-socket, s does not allow host-path and engine-socket | would fit if spec.allow of site s named host-path and engine-socket
+        "#]],
+    );
+    check_at("docker allow=host-path", "", volume("/srv"), expect![""]);
+}
+
+#[test]
+fn a_machine_that_cannot_confine_programs_takes_none_unless_its_site_allows_that() {
+    let process = json!({"run": [{"process": {"command": ["a"]}}]});
+    check_at(
+        "host",
+        "unconfined",
+        process.clone(),
+        expect![[r#"
+            needs a site that allows process, cannot confine programs: no user namespaces | would fit if spec.allow of site s named unconfined-process
+        "#]],
+    );
+    check_at("host allow=process,unconfined-process", "unconfined", process, expect![""]);
+    check_at("docker", "unconfined", json!({"run": [{"container": {"image": "a"}}]}), expect![""]);
 }

@@ -116,6 +116,7 @@ fn site(index: usize, layer: Layer, dice: &mut Dice) -> (Site, (f64, f64)) {
         unschedulable: false,
         taints: Vec::new(),
         carbon_intensity: Some(carbon),
+        allow: None,
         address: None,
     };
     (Site::new(&format!("{city}-{index}"), spec), (latitude, longitude))

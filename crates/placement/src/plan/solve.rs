@@ -1,9 +1,13 @@
 //! Runs the search, keeps to the disruption budgets, and makes sure that nothing got worse.
 
-use tombolo_solver::problem::{Candidate, Choice, Class, Invalid, ItemId};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use tombolo_solver::problem::{Candidate, Choice, Class, Invalid, ItemId, NodeId};
 use tombolo_solver::select::{Limits, Outcome, Selection, select};
 
-use crate::compile::{Compiled, Kind, index};
+use crate::compile::{Compiled, Kind, Options, Origin, Scope, index};
+use crate::explain;
 use crate::reschedule;
 
 /// What was found, after all rules about moving.
@@ -17,37 +21,180 @@ pub(super) struct Solved {
     pub work: u64,
     /// Items that stay for now because too many of their component would be down.
     pub waiting: Vec<ItemId>,
+    /// Apps whose instances were let go, because somebody would have had no place beside them.
+    pub make_room: BTreeSet<usize>,
 }
 
 pub(super) fn solve(
     compiled: &mut Compiled<'_, '_>,
+    options: &Options,
     limits: &Limits<'_>,
 ) -> Result<Solved, Invalid> {
-    let first = select(&compiled.problem, limits)?;
+    let mut kept = keep(compiled, &settled(compiled, options));
+    let found = search(compiled, &mut kept, limits);
+    // Whoever explains the answer asks what an instance would have liked, not that it was held.
+    kept.release(compiled, |_| true);
+    Ok(Solved { make_room: kept.released, ..found? })
+}
+
+fn search(
+    compiled: &mut Compiled<'_, '_>,
+    kept: &mut Kept,
+    limits: &Limits<'_>,
+) -> Result<Solved, Invalid> {
+    let first = first_answer(compiled, kept, limits)?;
     let first = not_worse(compiled, honest(compiled, first));
     let waiting = reschedule::over_budget(compiled, &first.chosen);
     if waiting.is_empty() {
         return Ok(solved(first, Vec::new()));
     }
-    let before: Vec<u32> = waiting.iter().map(|item| compiled.problem.items[*item].class).collect();
-    for item in &waiting {
-        pin(compiled, *item);
-    }
+    let held = keep(compiled, &waiting);
     let second = honest(compiled, select(&compiled.problem, limits)?);
     let second = not_worse(compiled, second);
-    let placed =
-        |selection: &Selection| selection.parts.iter().filter(|p| **p == Outcome::Placed).count();
-    if placed(&second) >= placed(&first) {
+    if placed(compiled, &second) >= placed(compiled, &first) {
         return Ok(solved(second, waiting));
     }
     // Going one after the other is impossible (two that swap places): all at once, then.
-    for (item, class) in waiting.iter().zip(before) {
-        compiled.problem.items[*item].class = class;
-    }
+    held.release(compiled, |_| true);
     compiled
         .notes
         .push("more instances move at once than wished, there is no other way".to_owned());
     Ok(solved(first, Vec::new()))
+}
+
+/// What runs and may stay does, as long as everybody finds a place beside it. If somebody does not, the other
+/// instances of the same App may move, and if that does not help, all that are planned. They are let go only for
+/// an answer that places more: an App that has no place in any case moves nobody.
+fn first_answer(
+    compiled: &mut Compiled<'_, '_>,
+    kept: &mut Kept,
+    limits: &Limits<'_>,
+) -> Result<Selection, Invalid> {
+    if kept.items.is_empty() {
+        return select(&compiled.problem, limits);
+    }
+    let hurried = Limits { work: limits.work / 4, ..*limits };
+    let mut best = select(&compiled.problem, &hurried)?;
+    if best.parts.contains(&Outcome::NotFound) {
+        // To give up early is no reason to move others.
+        best = select(&compiled.problem, limits)?;
+    }
+    let lacking: BTreeSet<usize> = lacking(&best).collect();
+    if lacking.is_empty() {
+        return Ok(best);
+    }
+    let planned = &compiled.scoped.planned;
+    let theirs: BTreeSet<usize> = lacking.iter().map(|part| planned[*part]).collect();
+    let everybody: BTreeSet<usize> = planned.iter().copied().collect();
+    for released in [theirs, everybody] {
+        kept.release(compiled, |app| released.contains(&app));
+        let found = select(&compiled.problem, limits)?;
+        if placed(compiled, &found) > placed(compiled, &best) {
+            best = found;
+            kept.released = released;
+        }
+        if lacking_none(&best) {
+            return Ok(best);
+        }
+    }
+    kept.hold(compiled);
+    Ok(best)
+}
+
+/// The parts that have no place.
+fn lacking(found: &Selection) -> impl Iterator<Item = usize> {
+    let parts = found.parts.iter().enumerate();
+    parts.filter(|(_, outcome)| **outcome != Outcome::Placed).map(|(part, _)| part)
+}
+
+fn lacking_none(found: &Selection) -> bool {
+    lacking(found).next().is_none()
+}
+
+/// How many parts have a place, the most important first: an answer with more of them is the better one.
+fn placed(compiled: &Compiled<'_, '_>, found: &Selection) -> BTreeMap<Reverse<i32>, usize> {
+    let mut counts = BTreeMap::new();
+    for (part, outcome) in compiled.problem.parts.iter().zip(&found.parts) {
+        let count = counts.entry(Reverse(part.priority)).or_default();
+        *count += usize::from(*outcome == Outcome::Placed);
+    }
+    counts
+}
+
+/// Instances that run well, of Apps that nobody has changed: they are planned only because something
+/// else of their App has no place any more.
+fn settled(compiled: &Compiled<'_, '_>, options: &Options) -> Vec<ItemId> {
+    if options.scope == Scope::All {
+        return Vec::new();
+    }
+    let well = |item: &ItemId| {
+        let Origin::Wanted { app, component, replica, .. } = compiled.origins[item.at()] else {
+            return false;
+        };
+        let own = &compiled.problem.items[*item];
+        let Some(at) = compiled.runs_on(app, component, replica) else { return false };
+        own.current.is_some()
+            && !options.changed.contains(&compiled.ids[app])
+            && own.adjust.iter().all(|adjust| adjust.delta >= 0)
+            && explain::eviction(compiled, *item, at).is_empty()
+    };
+    ItemId::first(compiled.origins.len()).filter(well).collect()
+}
+
+/// Items that are held where they run, and what they were before.
+struct Kept {
+    items: Vec<Held>,
+    /// Apps that were let go, because somebody had no place beside them.
+    released: BTreeSet<usize>,
+}
+
+struct Held {
+    item: ItemId,
+    /// The class that leaves it no choice, and the one that it had before.
+    pinned: u32,
+    class: u32,
+    barred: Vec<NodeId>,
+}
+
+fn keep(compiled: &mut Compiled<'_, '_>, items: &[ItemId]) -> Kept {
+    let hold = |item: &ItemId| {
+        let own = &compiled.problem.items[*item];
+        let (class, barred) = (own.class, own.barred.clone());
+        pin(compiled, *item);
+        Held { item: *item, pinned: compiled.problem.items[*item].class, class, barred }
+    };
+    Kept { items: items.iter().map(hold).collect(), released: BTreeSet::new() }
+}
+
+impl Kept {
+    /// Lets those go whose App is meant.
+    fn release(&self, compiled: &mut Compiled<'_, '_>, meant: impl Fn(usize) -> bool) {
+        for held in &self.items {
+            if app_of(compiled, held.item).is_some_and(&meant) {
+                let own = &mut compiled.problem.items[held.item];
+                own.class = held.class;
+                own.barred.clone_from(&held.barred);
+            }
+        }
+    }
+
+    /// Holds again all but those whose App was let go.
+    fn hold(&self, compiled: &mut Compiled<'_, '_>) {
+        for held in &self.items {
+            if app_of(compiled, held.item).is_some_and(|app| !self.released.contains(&app)) {
+                let own = &mut compiled.problem.items[held.item];
+                own.class = held.pinned;
+                own.barred.clear();
+            }
+        }
+    }
+}
+
+fn app_of(compiled: &Compiled<'_, '_>, item: ItemId) -> Option<usize> {
+    match compiled.origins[item.at()] {
+        Origin::Wanted { app, .. } => Some(app),
+        Origin::Anchor { .. } => None,
+    }
 }
 
 fn solved(selection: Selection, waiting: Vec<ItemId>) -> Solved {
@@ -59,6 +206,7 @@ fn solved(selection: Selection, waiting: Vec<ItemId>) -> Solved {
         optimal: selection.optimal,
         work: selection.work,
         waiting,
+        make_room: BTreeSet::new(),
     }
 }
 

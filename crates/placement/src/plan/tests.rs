@@ -1,6 +1,7 @@
 //! Whole plans over small worlds: who starts, stays, moves and has no place.
 
 mod devices;
+mod packing;
 mod unsettled;
 
 use std::collections::BTreeSet;
@@ -64,9 +65,9 @@ fn a_bound_on_latency_holds_even_against_the_score() {
         &text,
         parts("20ms"),
         expect![[r#"
-        cam/0: start on a1
-        seer/0: start on a1
-    "#]],
+            cam/0: start on a1
+            seer/0: start on a2
+        "#]],
     );
 }
 
@@ -96,10 +97,10 @@ fn bandwidth_is_used_up() {
         TWO_SITES,
         parts("50Mbps"),
         expect![[r#"
-        one/0: start on a1
-        sink/0: start on b1
-        two/0: start on a1
-    "#]],
+            one/0: start on a1
+            sink/0: start on b1
+            two/0: start on a2
+        "#]],
     );
     check(
         TWO_SITES,
@@ -142,14 +143,14 @@ fn keeps_with_apart_and_spread() {
             {"name": "d", "replicas": 3, "affinity": {"apart": ["d"]}},
         ]),
         expect![[r#"
-        a/0: start on b1
-        b/0: start on b1
-        c/0: start on a1
-        c/1: start on b1
-        d/0: start on a1
-        d/1: start on a2
-        d/2: start on b1
-    "#]],
+            a/0: start on b1
+            b/0: start on b1
+            c/0: start on a1
+            c/1: start on b1
+            d/0: start on a2
+            d/1: start on b1
+            d/2: start on a1
+        "#]],
     );
     check(
         TWO_SITES,
@@ -438,13 +439,13 @@ fn what_cannot_be_placed_anew_keeps_what_it_has() {
             a/1: stay on a2
             a/2: no place
               together they need 15 cpu, the 3 nodes that may run them have 12 cpu left
-              -> they would fit with 5 cpu more on node a1
+              -> they would fit with 2 cpu more on node a1 and 2 cpu more on node b1
             a/3: no place
               together they need 15 cpu, the 3 nodes that may run them have 12 cpu left
-              -> they would fit with 5 cpu more on node a1
+              -> they would fit with 2 cpu more on node a1 and 2 cpu more on node b1
             a/4: no place
               together they need 15 cpu, the 3 nodes that may run them have 12 cpu left
-              -> they would fit with 5 cpu more on node a1
+              -> they would fit with 2 cpu more on node a1 and 2 cpu more on node b1
         "#]],
     );
 }

@@ -184,3 +184,61 @@ proptest! {
         }
     }
 }
+
+/// App `y` does not care where it runs and has the safe node; `x` would like it, and its node fails.
+fn safe_node_is_taken(room: u32) -> World {
+    let text = format!(
+        "site s docker\nnode safe s cpu=4 memory=8Gi security=95\nnode open s cpu={room} memory=8Gi security=10\n\
+         node gone s cpu=4 memory=8Gi silent\nrun shop/y y 0 safe\nrun shop/y z 0 gone lost\nrun shop/x x 0 gone lost"
+    );
+    let part = |name: &str| json!({"name": name, "needs": {"cpu": "2"}});
+    let x = json!({"weights": {"security": 1}, "components": [part("x")]});
+    let y = json!({"weights": {"cost": 1}, "components": [part("y"), part("z")]});
+    world(&text).with([app("x", x), app("y", y)])
+}
+
+#[test]
+fn what_runs_well_keeps_its_place_when_others_have_to_move_in() {
+    let mut world = safe_node_is_taken(4);
+    // Whoever fails needs room for two: without y/0 the safe node would have it.
+    world.nodes[0].status.as_mut().unwrap().allocatable =
+        serde_json::from_value(json!({"cpu": "2", "memory": "8Gi"})).unwrap();
+    let plan = world.plan(&Options::default());
+    assert_eq!(shown(&plan), "x/0: start on open\ny/0: stay on safe\nz/0: start on open\n");
+    // If everything is looked at, what all gain together counts.
+    assert!(shown(&world.plan_all()).contains("x/0: start on safe"));
+}
+
+#[test]
+fn what_runs_well_moves_if_somebody_had_no_place_otherwise() {
+    let mut world = safe_node_is_taken(2);
+    let text = "node small s cpu=2 memory=1Gi security=5";
+    world.nodes.extend(crate::testing::world(text).nodes);
+    // Only the node of y/0 has the memory that x needs, and there is no room beside it.
+    let needs = json!({"cpu": "4", "memory": "2Gi"});
+    let needs = serde_json::from_value(needs).unwrap();
+    world.apps[0].spec.components[0].needs = Some(needs);
+    let plan = world.plan(&Options::default());
+    let said = shown(&plan);
+    assert!(said.contains("x/0: start on safe"), "{said}");
+    assert!(said.contains("y/0: move from safe on "), "{said}");
+    let moved = plan
+        .apps
+        .iter()
+        .flat_map(|app| &app.instances)
+        .find(|one| matches!(one.step, Step::Move { .. }));
+    let reason = moved.unwrap().placement.decision.clone().unwrap().reason.unwrap();
+    assert!(reason.contains("others would have no place otherwise"), "{reason}");
+}
+
+#[test]
+fn who_has_no_place_in_any_case_moves_nobody() {
+    let mut world = safe_node_is_taken(4);
+    world.nodes[0].status.as_mut().unwrap().allocatable =
+        serde_json::from_value(json!({"cpu": "2", "memory": "8Gi"})).unwrap();
+    let huge = json!({"components": [{"name": "huge", "needs": {"cpu": "64"}}]});
+    world.apps.push(app("impossible", huge));
+    let said = shown(&world.plan(&Options::default()));
+    assert!(said.contains("y/0: stay on safe\n"), "{said}");
+    assert!(said.contains("x/0: start on open\n"), "{said}");
+}

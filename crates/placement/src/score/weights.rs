@@ -51,6 +51,12 @@ impl Mix {
         }
     }
 
+    /// Energy and greenness count for half or more.
+    pub(crate) fn saves_energy(&self) -> bool {
+        let green = self.iter().filter(|(criterion, _)| [ENERGY, GREENNESS].contains(criterion));
+        green.map(|(_, weight)| weight).sum::<f64>() >= 0.5
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
         self.weights.iter().copied()
     }

@@ -52,6 +52,7 @@ pub fn icos(document: &Value) -> Result<Topology, Trouble> {
             unschedulable: false,
             taints: Vec::new(),
             carbon_intensity: None,
+            allow: None,
             address: None,
         };
         topology.sites.push(Site::new(&name, spec));

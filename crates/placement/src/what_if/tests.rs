@@ -97,3 +97,27 @@ fn a_site_that_is_added_comes_with_its_links() {
     assert!(!feasible(&[site.clone(), node.clone()]));
     assert!(feasible(&[site, node, link]));
 }
+
+#[test]
+fn names_every_instance_that_goes_down_with_its_app() {
+    let text = "
+        site a docker
+        node a1 a cpu=4
+        site b docker
+        node b1 b cpu=4
+        run shop/web x 0 a1
+        run shop/web y 0 a1
+    ";
+    // y would have a place on b1, but the App is placed whole or not at all.
+    let app = web(json!([{"name": "x", "needs": {"sites": ["a"]}}, {"name": "y"}]));
+    let changes = [Change::FailNode("a1".into())];
+    let world = world(text).with([app]);
+    let found = what_if(&world, &changes, &Options::default(), &Limits::default()).unwrap();
+    let said: Vec<String> = found
+        .differences
+        .iter()
+        .map(|one| format!("{} {:?} {:?}", one.component, one.from, one.to))
+        .collect();
+    assert_eq!(said, [r#"x Some("a1") None"#, r#"y Some("a1") None"#]);
+    assert!(found.differences[1].why.contains("once x/0 has one"), "{:?}", found.differences[1]);
+}

@@ -238,7 +238,7 @@ impl Model {
             problem.push_item(item, amounts(&item.demand));
         }
         let items = ItemId::first(problem.items.len()).collect();
-        problem.parts = vec![Part { id: "all".into(), priority: 0, items }];
+        problem.parts = vec![Part { id: "all".into(), priority: 0, items, packs: false }];
         problem.resources = resources;
         problem.links = self.links.into_iter().map(ModelLink::into_link).collect();
         let route = |route: ModelRoute| Route {

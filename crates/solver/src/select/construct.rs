@@ -3,9 +3,10 @@
 
 use super::branch::{self, Aim};
 use super::dual::Dual;
+use super::fit::{self, Fit};
 use super::frame::{Block, Frame, Place};
 use super::gather;
-use super::ids::BlockId;
+use super::ids::{BlockId, NodeRank};
 use super::index::sort_key;
 use super::kernel::{Kernel, Width, dead};
 use super::meter::Meter;
@@ -20,6 +21,11 @@ const NARROW: Width = Width { places: 3, zones: 24 };
 const FULL: Width = Width { places: usize::MAX, zones: usize::MAX };
 /// Others that may be asked to move when a part finds no room.
 const ASKED_MAX: usize = 12;
+/// The same where nothing but room is short, and ejection chains decide who moves.
+const MOVED_MAX: usize = 2_000;
+/// The share of the work left that is spent on packing alone: the rest is for a proof by branch and
+/// bound, and for a better answer.
+const PACKING_SHARE: f64 = 0.4;
 
 pub(super) struct Construct<'f> {
     frame: &'f Frame<'f>,
@@ -57,7 +63,8 @@ impl<'f> Construct<'f> {
         }
         let outcome = match large {
             false => jointly(state, blocks, placed, meter),
-            true => with_others_moved(state, blocks, meter),
+            true => packed(state, blocks, placed, meter)
+                .unwrap_or_else(|| with_others_moved(state, blocks, meter)),
         };
         // Others may have moved, and left room where there was none.
         self.next.fill(0);
@@ -213,8 +220,16 @@ fn jointly(
     let before = take_all(state, placed);
     let mut all: Vec<BlockId> = blocks.iter().chain(placed).copied().collect();
     all.sort_unstable();
-    let work = meter.share(0.5);
-    let (places, none) = solve(state, &all, FULL, work, true, meter);
+    let plain = all.iter().all(|block| state.frame.blocks[*block].plain());
+    let until = meter.mark(PACKING_SHARE);
+    let (places, none) = match plain.then(|| fit::all(state, &all, until, meter)) {
+        Some(Fit::Found) => return Outcome::Placed,
+        Some(Fit::Impossible) => (None, true),
+        Some(Fit::Unknown) | None => {
+            let work = meter.share(0.5);
+            solve(state, &all, FULL, work, true, meter)
+        }
+    };
     match places {
         Some(places) if put(state, &all, &places) => Outcome::Placed,
         _ => {
@@ -223,6 +238,40 @@ fn jointly(
             if none { Outcome::Infeasible } else { Outcome::NotFound }
         }
     }
+}
+
+/// Packs a part of a large problem where nothing but room is short: beside the others, then with
+/// those moved that are where the part could go. `None` if that is not what is in its way, or did
+/// not help.
+fn packed(
+    state: &mut State<'_>,
+    blocks: &[BlockId],
+    placed: &[BlockId],
+    meter: &mut Meter<'_>,
+) -> Option<Outcome> {
+    let plain = |block: &BlockId| state.frame.blocks[*block].plain();
+    if !blocks.iter().all(plain) {
+        return None;
+    }
+    match fit::all(state, blocks, meter.mark(PACKING_SHARE), meter) {
+        Fit::Found => return Some(Outcome::Placed),
+        Fit::Impossible if placed.is_empty() => return Some(Outcome::Infeasible),
+        Fit::Impossible | Fit::Unknown => (),
+    }
+    let frame = state.frame;
+    let wanted = |block: &BlockId| {
+        let block = &frame.blocks[*block];
+        frame.indices[block.index as usize].zone(0).0.iter().chain(&block.extra)
+    };
+    let mut nodes: Vec<NodeRank> = blocks.iter().flat_map(wanted).map(|p| p.node).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    let mut others: Vec<BlockId> = nodes.iter().flat_map(|node| state.on(*node)).collect();
+    others.retain(|block| frame.blocks[*block].plain());
+    others.truncate(MOVED_MAX);
+    let until = meter.mark(PACKING_SHARE);
+    let found = fit::with_others(state, blocks, &others, until, meter);
+    found.then_some(Outcome::Placed)
 }
 
 /// In a large problem, only those that are in the way are asked to move.

@@ -112,7 +112,7 @@ pub(super) struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    pub(super) fn new(problem: &'a Problem) -> Result<Frame<'a>, Invalid> {
+    pub(super) fn new(problem: &'a Problem, listed_max: usize) -> Result<Frame<'a>, Invalid> {
         let nodes = Order::of(problem.nodes.len(), |n| problem.nodes[n].id.as_str());
         let zones = Order::of(problem.zones.len(), |z| problem.zones[z].as_str());
         let engines = Order::of(problem.engines.len(), |e| problem.engines[e].as_str());
@@ -170,7 +170,7 @@ impl<'a> Frame<'a> {
                 "{id} shares a node with items of more than four groups of one engine"
             )));
         }
-        index::add(&mut frame, &nodes.rank, &engines.rank);
+        index::add(&mut frame, &nodes.rank, &engines.rank, listed_max);
         Ok(frame)
     }
 

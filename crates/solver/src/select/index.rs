@@ -8,9 +8,7 @@ use super::ids::{BlockId, NodeRank};
 use super::order::narrow;
 use crate::problem::{Candidate, Item, NodeId};
 
-/// Below this all candidates are kept and sorted; above, only the best of each zone, so that one
-/// application on 100,000 nodes is placed in the time of a glance.
-const KEEP_ALL_MAX: usize = 1_000_000;
+/// Of a list that is cut, so many of each zone are kept at least.
 const KEEP_LEAST: usize = 16;
 
 /// Less than any value.
@@ -59,7 +57,12 @@ struct Key {
 }
 
 /// Gives every block its index, and its own places where they differ from those of the index.
-pub(super) fn add(frame: &mut Frame<'_>, node_rank: &[u32], engine_rank: &[u32]) {
+pub(super) fn add(
+    frame: &mut Frame<'_>,
+    node_rank: &[u32],
+    engine_rank: &[u32],
+    listed_max: usize,
+) {
     let ranks = Ranks { node: node_rank, engine: engine_rank };
     let mut shared: BTreeMap<Key, Vec<BlockId>> = BTreeMap::new();
     let mut total = 0;
@@ -74,9 +77,10 @@ pub(super) fn add(frame: &mut Frame<'_>, node_rank: &[u32], engine_rank: &[u32])
     }
     let classes = &frame.problem.classes;
     total += shared.keys().map(|key| classes[key.class as usize].candidates.len()).sum::<usize>();
-    let keep = match total {
-        0..=KEEP_ALL_MAX => usize::MAX,
-        _ => frame.blocks.len().max(KEEP_LEAST),
+    // Of n blocks none needs more than the n best places of a zone, as long as they fit there.
+    let keep = match total <= listed_max {
+        true => usize::MAX,
+        false => frame.blocks.len().max(KEEP_LEAST),
     };
 
     let mut sorter = Sorter { keep, ..Sorter::default() };

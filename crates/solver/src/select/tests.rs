@@ -2,6 +2,8 @@
 //! [`Problem::check`], which shares no code with it.
 
 mod oracle;
+mod planted;
+mod tight;
 mod tiny;
 
 use super::{Dice, Limits, Outcome, Selection, select};
@@ -163,7 +165,7 @@ fn stops_when_told_to() {
         asked.set(asked.get() + 1);
         asked.get() > 3
     };
-    let limits = Limits { work: u64::MAX, stop: &stop, seed: 0 };
+    let limits = Limits { work: u64::MAX, stop: &stop, ..Limits::default() };
     let stopped = select(&problem, &limits).expect("the problem is valid");
     assert!(problem.check(&stopped.chosen).is_ok());
     assert!(asked.get() < 200, "asked {} times", asked.get());
@@ -188,6 +190,59 @@ fn the_bound_of_a_large_problem_holds_for_better_answers_too() {
         }
     }
     assert!(better > 0, "patience never gained anything");
+}
+
+/// Ten good nodes with room for a large item or two small ones, fifty poor ones for a small item, and
+/// many poorer ones for a large item: too far down the list to be kept where lists are cut.
+fn good_ones_are_few() -> Problem {
+    let mut problem = tiny::problem(0, 0);
+    problem.nodes.clear();
+    problem.classes.clear();
+    for (count, room, value) in [(10, 2, 100), (50, 1, 10), (40, 2, 9)] {
+        for number in 0..count {
+            let id = format!("worth-{value:03}-{number:02}");
+            let capacity = Box::new([room, room]);
+            problem.nodes.push(crate::problem::Node { id, zone: ZoneId(0), capacity });
+            let node = NodeId::new(problem.nodes.len() - 1);
+            let candidate = crate::problem::Candidate { node, engine: 0, value };
+            match problem.classes.first_mut() {
+                Some(class) => class.candidates.push(candidate),
+                None => problem.classes.push(crate::problem::Class { candidates: vec![candidate] }),
+            }
+        }
+    }
+    for (count, need) in [(10, 2), (50, 1)] {
+        for number in 0..count {
+            let item = ItemId::new(problem.items.len());
+            let id = format!("needs-{need}-{number:02}");
+            let demand = Box::new([need, need]);
+            problem.items.push(crate::problem::Item {
+                id: id.clone(),
+                demand,
+                ..Default::default()
+            });
+            problem.parts.push(crate::problem::Part {
+                id,
+                priority: 0,
+                items: vec![item],
+                packs: false,
+            });
+        }
+    }
+    problem
+}
+
+#[test]
+fn the_bound_counts_what_was_left_out_of_the_lists() {
+    let problem = good_ones_are_few();
+    let of = |listed_max| {
+        select(&problem, &Limits { listed_max, ..Limits::default() }).expect("it is valid")
+    };
+    let (whole, cut) = (of(usize::MAX), of(0));
+    assert_eq!(whole.parts, cut.parts);
+    assert!(whole.objective > cut.objective, "the lists were not cut");
+    assert!(cut.bound >= whole.objective, "{} is no bound of {}", cut.bound, whole.objective);
+    assert!(!cut.optimal);
 }
 
 #[test]

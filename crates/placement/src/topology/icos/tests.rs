@@ -91,6 +91,8 @@ fn the_sample_of_icos_finds_its_camera_and_lacks_the_security() {
         ffmpeg/0: no place
           needs security 67; the nearest of 5 nodes, raspberryPik3s-133, has 50
           -> node icosedge would fit with security 42 instead of 67
+        mjpeg/0: no place
+          it has a place once ffmpeg/0 has one
     "#]]
     .assert_eq(&plan(json!({"memory": "7Gi", "security": "high"})));
     expect_test::expect![[r#"

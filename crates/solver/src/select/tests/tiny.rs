@@ -135,7 +135,7 @@ fn add_part(problem: &mut Problem, part: usize, items: usize, dice: &mut Dice) {
     }
     let ids = (first..first + items).map(ItemId::new).collect();
     let priority = i32::try_from(dice.below(3)).unwrap();
-    problem.parts.push(Part { id: format!("p{part}"), priority, items: ids });
+    problem.parts.push(Part { id: format!("p{part}"), priority, items: ids, packs: false });
 }
 
 /// The same problem in another order, and where each item went.
