@@ -1,5 +1,6 @@
 //! The backup file: written from memory while the store runs, verified as a whole before a
-//! restore touches anything. Little-endian:
+//! restore touches anything. Objects are in it as they are, also those that lie on disk sealed: whoever
+//! writes a backup to a disk seals all of it. Little-endian:
 //!
 //! | bytes | what |
 //! |---|---|
@@ -58,7 +59,7 @@ pub(crate) fn write(
     let mut bytes = Vec::new();
     for object in objects {
         bytes.clear();
-        record::encode(Kind::Created, 0, object, &mut bytes);
+        record::encode(Kind::Created, 0, object, None, &mut bytes)?;
         let length = u32::try_from(bytes.len()).expect("records are bounded");
         out.write_all(&length.to_le_bytes())?;
         out.write_all(&bytes)?;
@@ -85,7 +86,7 @@ pub(crate) fn read(reader: impl Read) -> Result<Backup> {
         }
         bytes.resize(length, 0);
         input.fill(&mut bytes)?;
-        let record = record::decode(&bytes)
+        let record = record::decode(&bytes, None)
             .map_err(|what| bad(format!("object {number} of {count}: {what}")))?;
         if objects.last().is_some_and(|last| last.key >= record.object.key) {
             return Err(bad(format!("object {number} of {count} is out of order")));

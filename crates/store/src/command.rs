@@ -6,6 +6,7 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use crate::Result;
+use crate::amend::Amend;
 use crate::backup::Backup;
 use crate::object::{Object, Write};
 
@@ -22,6 +23,6 @@ pub(crate) struct Call {
 pub(crate) enum Command {
     Commit(Call),
     Compact { revision: u64, reply: Reply<()> },
-    Restore { backup: Backup, reply: Reply<u64> },
+    Restore { backup: Backup, amend: Amend, reply: Reply<u64> },
     Audit { after: u64, limit: usize, reply: Reply<Vec<(u64, Bytes)>> },
 }

@@ -21,9 +21,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
 
-use crate::disk::{Backend, Disk};
+use crate::disk::{Backend, Disk, Unfinished};
 use crate::memory::State;
 use crate::object::{Event, Kind, Object};
+use crate::sealing::{self, Sealing, Step};
 use crate::trouble::{Trouble, guarded};
 use crate::{Error, Result, record, slots};
 
@@ -34,6 +35,8 @@ const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
 const AUDIT: TableDefinition<u64, &[u8]> = TableDefinition::new("audit");
 
 const FORMAT: u64 = 1;
+/// In `META`: the fingerprint of the key; see [`Step`].
+const SEALED_WITH: &str = "sealed-with";
 const FILE_NAME: &str = "store.redb";
 /// Reads come from memory, so that redb's cache serves only the pages that a commit touches.
 const CACHE_BYTES: usize = 8 * 1024 * 1024;
@@ -70,16 +73,39 @@ impl Loaded {
 #[derive(Debug)]
 pub(crate) struct Database {
     redb: redb::Database,
+    sealing: Option<Sealing>,
 }
 
 impl Database {
-    /// Opens and verifies the file, or creates it.
-    pub(crate) fn open(dir: &Path, disk: &Arc<Disk>) -> Result<Database> {
+    /// Opens and verifies the file, or creates it. One from before the sealing is written anew.
+    pub(crate) fn open(
+        dir: &Path,
+        disk: &Arc<Disk>,
+        sealing: Option<&Sealing>,
+    ) -> Result<Database> {
+        let database = Database::open_as_it_is(dir, disk, sealing)?;
+        let found = database.sealed_with().map_err(|t| t.into_error(dir, "open the store"))?;
+        match sealing::step(found, sealing.map(|sealing| sealing.key.fingerprint())) {
+            Step::Nothing => Ok(database),
+            Step::NoKey => Err(Error::NoKey { dir: dir.into() }),
+            Step::OtherKey => Err(Error::OtherKey { dir: dir.into() }),
+            Step::Reseal => {
+                let resealed = guarded(|| database.reseal(dir, disk));
+                drop(database);
+                resealed.map_err(|trouble| trouble.into_error(dir, "seal the store"))?;
+                tracing::info!("what is secret in the store is sealed now");
+                Database::open_as_it_is(dir, disk, sealing)
+            }
+        }
+    }
+
+    fn open_as_it_is(dir: &Path, disk: &Arc<Disk>, sealing: Option<&Sealing>) -> Result<Database> {
         let path = dir.join(FILE_NAME);
         let missing =
             !path.try_exists().map_err(|error| Error::io("look for the store's file", error))?;
         if missing {
-            create(dir, disk).map_err(|trouble| trouble.into_error(dir, "create the store"))?;
+            create(dir, disk, sealing)
+                .map_err(|trouble| trouble.into_error(dir, "create the store"))?;
         }
         let open = || {
             let file = OpenOptions::new().read(true).write(true).open(&path)?;
@@ -87,12 +113,16 @@ impl Database {
             guarded(|| verified(Backend::new(file, disk.clone())))
         };
         let redb = open().map_err(|trouble| trouble.into_error(dir, "open the store"))?;
-        let database = Database { redb };
+        let database = Database { redb, sealing: sealing.cloned() };
         let format = database.meta("format").map_err(|t| t.into_error(dir, "open the store"))?;
         if format != FORMAT {
             return Err(Error::UnknownFormat { dir: dir.into(), found: format, known: FORMAT });
         }
         Ok(database)
+    }
+
+    pub(crate) fn is_there(dir: &Path) -> bool {
+        dir.join(FILE_NAME).exists()
     }
 
     /// Puts a damaged file aside, so that the next open starts empty. Returns its new name.
@@ -115,7 +145,8 @@ impl Database {
             for event in group.events {
                 let previous = event.previous.as_ref().map_or(0, |object| object.revision);
                 bytes.clear();
-                record::encode(event.kind, previous, &event.object, &mut bytes);
+                let sealing = self.sealing.as_ref();
+                record::encode(event.kind, previous, &event.object, sealing, &mut bytes)?;
                 versions.insert(event.revision(), bytes.as_slice())?;
             }
             for revision in group.drops {
@@ -146,7 +177,8 @@ impl Database {
             let mut bytes = Vec::new();
             for object in objects {
                 bytes.clear();
-                record::encode(Kind::Created, 0, object, &mut bytes);
+                let sealing = self.sealing.as_ref();
+                record::encode(Kind::Created, 0, object, sealing, &mut bytes)?;
                 versions.insert(object.revision, bytes.as_slice())?;
             }
             let mut meta = transaction.open_table(META)?;
@@ -181,22 +213,60 @@ impl Database {
     }
 
     fn meta(&self, name: &str) -> Result<u64, Trouble> {
+        let found = self.find_meta(name)?;
+        found.ok_or_else(|| Trouble::Damaged(format!("it has no {name}")))
+    }
+
+    fn find_meta(&self, name: &str) -> Result<Option<u64>, Trouble> {
         let meta = self.redb.begin_read()?.open_table(META)?;
-        match meta.get(name)? {
-            Some(value) => Ok(value.value()),
-            None => Err(Trouble::Damaged(format!("it has no {name}"))),
-        }
+        Ok(meta.get(name)?.map(|value| value.value()))
+    }
+
+    /// The fingerprint of the key that its secrets are sealed with.
+    fn sealed_with(&self) -> Result<Option<u64>, Trouble> {
+        self.find_meta(SEALED_WITH)
+    }
+
+    /// Writes everything to a new file that takes the place of this one. In the same file, the pages
+    /// that have become free would go on holding what they held.
+    fn reseal(&self, dir: &Path, disk: &Arc<Disk>) -> Result<(), Trouble> {
+        create_with(dir, disk, self.sealing.as_ref(), |transaction| {
+            let from = self.redb.begin_read()?;
+            let mut bytes = Vec::new();
+            let mut versions = transaction.open_table(VERSIONS)?;
+            for row in from.open_table(VERSIONS)?.iter()? {
+                let (revision, plain) = row?;
+                let record = record::decode(plain.value(), None).map_err(|what| {
+                    Trouble::Damaged(format!("version {}: {what}", revision.value()))
+                })?;
+                bytes.clear();
+                let sealing = self.sealing.as_ref();
+                record::encode(record.kind, record.previous, &record.object, sealing, &mut bytes)?;
+                versions.insert(revision.value(), bytes.as_slice())?;
+            }
+            let mut audit = transaction.open_table(AUDIT)?;
+            for row in from.open_table(AUDIT)?.iter()? {
+                let (revision, note) = row?;
+                audit.insert(revision.value(), note.value())?;
+            }
+            let mut meta = transaction.open_table(META)?;
+            for name in ["revision", "compacted"] {
+                meta.insert(name, self.meta(name)?)?;
+            }
+            Ok(())
+        })
     }
 
     /// Reads everything into memory and checks it.
     pub(crate) fn load(&self) -> Result<Loaded, Trouble> {
         let revision = self.meta("revision")?;
         let transaction = self.redb.begin_read()?;
+        let sealing = self.sealing.as_ref();
         let mut loading = Loading::new(revision, self.meta("compacted")?);
         for row in transaction.open_table(VERSIONS)?.iter()? {
             let (key, bytes) = row?;
             loading
-                .add(key.value(), bytes.value())
+                .add(key.value(), bytes.value(), sealing)
                 .map_err(|what| Trouble::Damaged(format!("version {}: {what}", key.value())))?;
         }
         let notes = transaction.open_table(AUDIT)?.len()?;
@@ -228,7 +298,17 @@ pub(crate) fn verified(backend: impl redb::StorageBackend) -> Result<redb::Datab
 
 /// Makes an empty store under another name first, so that a file with the right name is always
 /// complete: an empty one is then damage, and not a beginning.
-fn create(dir: &Path, disk: &Arc<Disk>) -> Result<(), Trouble> {
+fn create(dir: &Path, disk: &Arc<Disk>, sealing: Option<&Sealing>) -> Result<(), Trouble> {
+    create_with(dir, disk, sealing, |_| Ok(()))
+}
+
+/// The same with what `fill` puts into it.
+fn create_with(
+    dir: &Path,
+    disk: &Arc<Disk>,
+    sealing: Option<&Sealing>,
+    fill: impl FnOnce(&redb::WriteTransaction) -> Result<(), Trouble>,
+) -> Result<(), Trouble> {
     let unfinished = dir.join("store.redb.new");
     let file = OpenOptions::new()
         .read(true)
@@ -237,7 +317,7 @@ fn create(dir: &Path, disk: &Arc<Disk>) -> Result<(), Trouble> {
         .truncate(true)
         .mode(0o600)
         .open(&unfinished)?;
-    let backend = Backend::new(file, disk.clone());
+    let backend = Unfinished(Backend::new(file.try_clone()?, disk.clone()));
     let redb = redb::Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(backend)?;
     let mut transaction = redb.begin_write()?;
     transaction.set_two_phase_commit(true);
@@ -248,9 +328,14 @@ fn create(dir: &Path, disk: &Arc<Disk>) -> Result<(), Trouble> {
         meta.insert("format", FORMAT)?;
         meta.insert("revision", 0)?;
         meta.insert("compacted", 0)?;
+        if let Some(sealing) = sealing {
+            meta.insert(SEALED_WITH, sealing.key.fingerprint())?;
+        }
     }
+    fill(&transaction)?;
     transaction.commit()?;
     drop(redb);
+    file.sync_all()?;
     std::fs::rename(&unfinished, dir.join(FILE_NAME))?;
     File::open(dir)?.sync_all()?;
     Ok(())
@@ -268,8 +353,13 @@ impl Loading {
         Loading { state: State::at(compacted), drops: VecDeque::new(), revision }
     }
 
-    fn add(&mut self, revision: u64, bytes: &[u8]) -> Result<(), &'static str> {
-        let record = record::decode(bytes)?;
+    fn add(
+        &mut self,
+        revision: u64,
+        bytes: &[u8],
+        sealing: Option<&Sealing>,
+    ) -> Result<(), &'static str> {
+        let record = record::decode(bytes, sealing)?;
         if record.object.revision != revision {
             return Err("it lies at the place of another");
         }

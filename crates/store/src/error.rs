@@ -39,8 +39,14 @@ pub enum Error {
     Corrupt { dir: PathBuf, what: String },
     #[error("store in {} has format {found}, and this version reads format {known}", dir.display())]
     UnknownFormat { dir: PathBuf, found: u64, known: u64 },
+    #[error("store in {} has sealed what is secret, and its key is not there", dir.display())]
+    NoKey { dir: PathBuf },
+    #[error("store in {} has sealed what is secret with another key than this", dir.display())]
+    OtherKey { dir: PathBuf },
     #[error("backup is unusable ({what}); nothing was changed")]
     BadBackup { what: String },
+    #[error("{why}")]
+    RestoreRefused { why: String },
     #[error("cannot {doing}")]
     Io {
         doing: String,
@@ -65,7 +71,10 @@ impl Error {
             | Error::Closed
             | Error::Corrupt { .. }
             | Error::UnknownFormat { .. }
-            | Error::BadBackup { .. } => false,
+            | Error::NoKey { .. }
+            | Error::OtherKey { .. }
+            | Error::BadBackup { .. }
+            | Error::RestoreRefused { .. } => false,
         }
     }
 

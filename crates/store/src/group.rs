@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::amend::Amendment;
 use crate::command::Call;
 use crate::memory::State;
-use crate::object::{Change, Event, Expect, Kind, Object, Write};
+use crate::object::{Change, Draft, Event, Expect, Kind, Object, Write};
 use crate::{Error, Result};
 
 #[derive(Debug, Default)]
@@ -53,14 +54,23 @@ pub(crate) fn plan(state: &State, calls: &[Call], full: bool) -> Plan {
     plan
 }
 
-/// Gives every object a revision of its own, in the order of their old ones. Returns the last.
-pub(crate) fn restamp(objects: &[Object], base: u64) -> (Vec<Arc<Object>>, u64) {
-    let mut ordered: Vec<&Object> = objects.iter().collect();
-    ordered.sort_by_key(|object| object.revision);
-    let stamp = |(object, revision): (&Object, u64)| {
-        Arc::new(object.draft().stamp(object.key.clone(), revision))
+/// Gives every object a revision of its own, in the order of their old ones; what the amendment
+/// puts comes last. Returns the last revision.
+pub(crate) fn restamp(
+    objects: &[Object],
+    amendment: &Amendment,
+    base: u64,
+) -> (Vec<Arc<Object>>, u64) {
+    let taken = |object: &&Object| {
+        !amendment.left_out.contains(&object.key) && !amendment.put.contains_key(&object.key)
     };
-    let stamped: Vec<_> = ordered.into_iter().zip(base + 1..).map(stamp).collect();
+    let mut ordered: Vec<&Object> = objects.iter().filter(taken).collect();
+    ordered.sort_by_key(|object| object.revision);
+    let kept = ordered.into_iter().map(|object| (object.key.clone(), object.draft()));
+    let put = amendment.put.iter().map(|(key, draft)| (key.clone(), draft.clone()));
+    let stamp =
+        |((key, draft), revision): ((Arc<str>, Draft), u64)| Arc::new(draft.stamp(key, revision));
+    let stamped: Vec<_> = kept.chain(put).zip(base + 1..).map(stamp).collect();
     let revision = base + stamped.len() as u64;
     (stamped, revision)
 }

@@ -9,6 +9,7 @@
 //! `apiserver` is the main caller. To read the code, start at [`Store`], then `writer` (how a
 //! write becomes durable), `memory` (what readers see) and `database` (what lies on disk).
 
+mod amend;
 mod backup;
 pub mod bench;
 mod command;
@@ -19,6 +20,7 @@ mod group;
 mod memory;
 mod object;
 mod record;
+mod sealing;
 mod slots;
 mod trouble;
 mod watch;
@@ -39,6 +41,7 @@ use std::thread::JoinHandle;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
+pub use crate::amend::{Amend, Amendment, Objects};
 pub use crate::backup::{Summary, verify_backup};
 use crate::command::{Call, Command, Reply};
 use crate::database::Database;
@@ -50,6 +53,7 @@ pub use crate::object::{
     CALL_BYTES_MAX, Change, Draft, Event, Expect, KEY_BYTES_MAX, Kind, NOTE_BYTES_MAX, Object,
     VALUE_BYTES_MAX, WRITES_PER_CALL_MAX, Write,
 };
+pub use crate::sealing::Sealing;
 pub use crate::watch::Watch;
 use crate::writer::Writer;
 
@@ -67,6 +71,8 @@ pub struct Options {
     /// How many calls may wait to be written. More are turned away at once.
     pub queue_calls_max: usize,
     pub queue_bytes_max: usize,
+    /// What lies on disk sealed. A store that was ever sealed opens with the same key only.
+    pub sealing: Option<Sealing>,
     /// Answers before the commit instead of after it. For the crash test, which must find it.
     #[cfg(feature = "planted-bugs")]
     pub acknowledge_before_durable: bool,
@@ -80,6 +86,7 @@ impl Default for Options {
             audit_notes_max: 1_000_000,
             queue_calls_max: 4_096,
             queue_bytes_max: 64 * 1024 * 1024,
+            sealing: None,
             #[cfg(feature = "planted-bugs")]
             acknowledge_before_durable: false,
         }
@@ -174,7 +181,7 @@ impl Store {
     }
 
     fn open_locked(dir: &Path, options: Options, disk: Arc<Disk>, lock: File) -> Result<Store> {
-        let database = Database::open(dir, &disk)?;
+        let database = Database::open(dir, &disk, options.sealing.as_ref())?;
         let loaded = trouble::guarded(|| database.load());
         let loaded = loaded.map_err(|trouble| trouble.into_error(dir, "read the store"))?;
         let (state, loaded) = loaded.split();
@@ -247,7 +254,13 @@ impl Store {
 
     /// The objects whose keys start with `prefix` and are greater than `after`.
     pub fn list(&self, prefix: &str, at: At, after: Option<&str>, limit: usize) -> Result<Page> {
-        self.inner.shared.read().list(prefix, at, after, limit)
+        self.inner.shared.read().list(prefix, at, after, limit, usize::MAX)
+    }
+
+    /// Like [`Store::list`], but tells only whether there is more, not how much: a page of a large
+    /// collection costs no more than that of a small one.
+    pub fn scan(&self, prefix: &str, at: At, after: Option<&str>, limit: usize) -> Result<Page> {
+        self.inner.shared.read().list(prefix, at, after, limit, 1)
     }
 
     /// Follows the objects whose keys start with `prefix`, from the first write after `revision`.
@@ -279,14 +292,19 @@ impl Store {
             .map_err(|error| Error::io("write the backup", error))
     }
 
-    /// Replaces all objects by those of a backup, in one transaction, and returns the new
-    /// revision. Revisions keep growing, every watch ends, and no older revision can be read. A
-    /// damaged backup is refused before anything changes.
-    pub async fn restore(&self, reader: impl io::Read + Send + 'static) -> Result<u64> {
+    /// Replaces all objects by those of a backup as `amend` has them, in one transaction, and
+    /// returns the new revision. Revisions keep growing, every watch ends, and no older revision
+    /// can be read. A damaged backup is refused before anything changes.
+    pub async fn restore(
+        &self,
+        reader: impl io::Read + Send + 'static,
+        amend: Amend,
+    ) -> Result<u64> {
         let backup = tokio::task::spawn_blocking(move || backup::read(reader))
             .await
             .map_err(|_| Error::Closed)??;
-        self.send(|reply| Command::Restore { backup, reply })?.await.map_err(|_| Error::Closed)?
+        let answer = self.send(|reply| Command::Restore { backup, amend, reply })?;
+        answer.await.map_err(|_| Error::Closed)?
     }
 
     fn send<T>(
@@ -310,11 +328,17 @@ pub fn restore_offline(
     dir: impl AsRef<Path>,
     options: Options,
     reader: impl io::Read,
+    mut amend: Amend,
 ) -> Result<u64> {
     let dir = dir.as_ref();
     let backup = backup::read(reader)?;
+    // A refusal must leave the folder as it is: without a store, or with the damaged one.
+    if !Database::is_there(dir) {
+        amend = amend.decided_for_nothing(&backup.objects)?;
+    }
     let store = match Store::open(dir, options.clone()) {
         Err(Error::Corrupt { what, .. }) => {
+            amend = amend.decided_for_nothing(&backup.objects)?;
             let lock = lock(dir)?;
             let aside = Database::set_aside(dir)
                 .map_err(|error| Error::io("put the damaged store aside", error))?;
@@ -323,7 +347,7 @@ pub fn restore_offline(
         }
         opened => opened?,
     };
-    let answer = store.send(|reply| Command::Restore { backup, reply })?;
+    let answer = store.send(|reply| Command::Restore { backup, amend, reply })?;
     answer.blocking_recv().map_err(|_| Error::Closed)?
 }
 

@@ -165,12 +165,14 @@ impl State {
         self.events.iter().take_while(move |event| event.revision() <= revision)
     }
 
+    /// Counts at most `rest_max` of the objects that come after the page.
     pub(crate) fn list(
         &self,
         prefix: &str,
         at: At,
         after: Option<&str>,
         limit: usize,
+        rest_max: usize,
     ) -> Result<Page> {
         let revision = match at {
             At::Latest => self.revision,
@@ -186,7 +188,7 @@ impl State {
             .range::<str, _>((start, Bound::Unbounded))
             .take_while(|(key, _)| key.starts_with(prefix));
         let mut page = Page { revision, objects: Vec::new(), more: false, remaining: 0 };
-        let mut take = |object: &Arc<Object>| {
+        let take = |page: &mut Page, object: &Arc<Object>| {
             if page.objects.len() < limit {
                 page.objects.push(object.clone());
             } else {
@@ -195,15 +197,21 @@ impl State {
         };
         let mut undone = self.undone(prefix, start, revision).into_iter().peekable();
         for (key, object) in current {
+            if page.remaining >= rest_max {
+                break;
+            }
             while let Some((_, before)) = undone.next_if(|(other, _)| *other < &**key) {
-                before.iter().for_each(|object| take(object));
+                before.iter().for_each(|object| take(&mut page, object));
             }
             match undone.next_if(|(other, _)| *other == &**key) {
-                Some((_, before)) => before.iter().for_each(|object| take(object)),
-                None => take(object),
+                Some((_, before)) => before.iter().for_each(|object| take(&mut page, object)),
+                None => take(&mut page, object),
             }
         }
-        undone.for_each(|(_, before)| before.iter().for_each(|object| take(object)));
+        if page.remaining < rest_max {
+            undone.for_each(|(_, before)| before.iter().for_each(|object| take(&mut page, object)));
+        }
+        page.remaining = page.remaining.min(rest_max);
         page.more = page.remaining > 0;
         Ok(page)
     }

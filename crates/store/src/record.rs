@@ -3,7 +3,7 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 1 | format, 1 |
+//! | 1 | format: 1 plain, 2 sealed |
 //! | 1 | kind: 1 created, 2 updated, 3 deleted |
 //! | 8 | revision |
 //! | 8 | revision of the version before this one; 0 if the key was new |
@@ -11,23 +11,29 @@
 //! | 4 | length of the key |
 //! | 4 | length of the value |
 //! | … | key, UTF-8 |
-//! | … | value |
+//! | … | value; sealed, with everything before it but its length as the context |
 //! | 4 | CRC-32 of everything before |
 
+use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tombolo_seal::OVERHEAD_BYTES;
 
+use crate::Sealing;
 use crate::object::{KEY_BYTES_MAX, Kind, Object, VALUE_BYTES_MAX, decimal_digits};
 
-const FORMAT: u8 = 1;
+const PLAIN: u8 = 1;
+const SEALED: u8 = 2;
 const HEAD_BYTES: usize = 30;
+/// The head without the length of the value.
+const CONTEXT_HEAD_BYTES: usize = 26;
 const CRC_BYTES: usize = 4;
 /// The stamp is at most this much longer than the draft.
 const REVISION_DIGITS_MAX: usize = 20;
 /// No valid record is longer; a length beyond it is damage, and nothing is allocated for it.
 pub(crate) const RECORD_BYTES_MAX: usize =
-    HEAD_BYTES + KEY_BYTES_MAX + VALUE_BYTES_MAX + REVISION_DIGITS_MAX + CRC_BYTES;
+    HEAD_BYTES + KEY_BYTES_MAX + VALUE_BYTES_MAX + REVISION_DIGITS_MAX + OVERHEAD_BYTES + CRC_BYTES;
 
 #[derive(Debug)]
 pub(crate) struct Record {
@@ -36,10 +42,18 @@ pub(crate) struct Record {
     pub(crate) object: Object,
 }
 
-pub(crate) fn encode(kind: Kind, previous: u64, object: &Object, out: &mut Vec<u8>) {
+/// Sealed if the sealing covers its key. Fails only where the machine has no random bytes to give.
+pub(crate) fn encode(
+    kind: Kind,
+    previous: u64,
+    object: &Object,
+    sealing: Option<&Sealing>,
+    out: &mut Vec<u8>,
+) -> io::Result<()> {
+    let sealing = sealing.filter(|sealing| sealing.covers(&object.key));
     let start = out.len();
-    out.reserve(HEAD_BYTES + object.key.len() + object.bytes.len() + CRC_BYTES);
-    out.push(FORMAT);
+    out.reserve(HEAD_BYTES + object.key.len() + object.bytes.len() + OVERHEAD_BYTES + CRC_BYTES);
+    out.push(if sealing.is_some() { SEALED } else { PLAIN });
     out.push(match kind {
         Kind::Created => 1,
         Kind::Updated => 2,
@@ -49,24 +63,30 @@ pub(crate) fn encode(kind: Kind, previous: u64, object: &Object, out: &mut Vec<u
     out.extend_from_slice(&previous.to_le_bytes());
     out.extend_from_slice(&object.revision_at.to_le_bytes());
     out.extend_from_slice(&length(object.key.len()));
-    out.extend_from_slice(&length(object.bytes.len()));
+    let value = match sealing {
+        None => object.bytes.clone(),
+        Some(sealing) => {
+            let context = [&out[start..], object.key.as_bytes()].concat();
+            let sealed = sealing.key.seal(&context, object.bytes.to_vec());
+            Bytes::from(sealed.map_err(io::Error::other)?)
+        }
+    };
+    out.extend_from_slice(&length(value.len()));
     out.extend_from_slice(object.key.as_bytes());
-    out.extend_from_slice(&object.bytes);
+    out.extend_from_slice(&value);
     let crc = crc32fast::hash(&out[start..]);
     out.extend_from_slice(&crc.to_le_bytes());
+    Ok(())
 }
 
 /// The error says what is wrong with the bytes, for the message of whoever read them.
-pub(crate) fn decode(bytes: &[u8]) -> Result<Record, &'static str> {
+pub(crate) fn decode(bytes: &[u8], sealing: Option<&Sealing>) -> Result<Record, &'static str> {
     if bytes.len() < HEAD_BYTES + CRC_BYTES || bytes.len() > RECORD_BYTES_MAX {
         return Err("its length is impossible");
     }
     let (body, crc) = bytes.split_at(bytes.len() - CRC_BYTES);
     if crc32fast::hash(body).to_le_bytes() != crc {
         return Err("its checksum does not match");
-    }
-    if body[0] != FORMAT {
-        return Err("its format is unknown");
     }
     let kind = match body[1] {
         1 => Kind::Created,
@@ -81,13 +101,21 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Record, &'static str> {
         return Err("its lengths do not add up");
     }
     let key = str::from_utf8(&body[HEAD_BYTES..key_end]).map_err(|_| "its key is not UTF-8")?;
-    let value = &body[key_end..];
+    let value = match (body[0], sealing) {
+        (PLAIN, _) => Bytes::copy_from_slice(&body[key_end..]),
+        (SEALED, Some(sealing)) => {
+            let context = [&body[..CONTEXT_HEAD_BYTES], key.as_bytes()].concat();
+            let opened = sealing.key.open(&context, &body[key_end..]);
+            Bytes::from(opened.ok_or("it is sealed, and the key does not open it")?)
+        }
+        (SEALED, None) => return Err("it is sealed, and there is no key"),
+        _ => return Err("its format is unknown"),
+    };
     let stamp_end = revision_at as usize + decimal_digits(revision);
     if value.get(revision_at as usize..stamp_end) != Some(revision.to_string().as_bytes()) {
         return Err("its value does not carry its revision");
     }
-    let bytes = Bytes::copy_from_slice(value);
-    let object = Object { key: Arc::from(key), revision, bytes, revision_at };
+    let object = Object { key: Arc::from(key), revision, bytes: value, revision_at };
     Ok(Record { kind, previous: read_u64(body, 10), object })
 }
 

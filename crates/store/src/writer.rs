@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+use crate::amend::Amend;
 use crate::backup::Backup;
 use crate::command::{Call, Command};
 use crate::database::{Database, Group};
@@ -108,8 +109,8 @@ impl Writer {
                 Command::Compact { revision, reply } => {
                     drop(reply.send(self.compact(revision)));
                 }
-                Command::Restore { backup, reply } => {
-                    drop(reply.send(self.restore(&backup)));
+                Command::Restore { backup, amend, reply } => {
+                    drop(reply.send(self.restore(&backup, amend)));
                 }
                 Command::Audit { after, limit, reply } => {
                     drop(reply.send(self.audit(after, limit)));
@@ -294,7 +295,7 @@ impl Writer {
         if self.database.is_some() {
             return Ok(());
         }
-        match Database::open(&self.dir, &self.disk) {
+        match Database::open(&self.dir, &self.disk, self.options.sealing.as_ref()) {
             Ok(database) => {
                 self.database = Some(database);
                 Ok(())
@@ -352,10 +353,11 @@ impl Writer {
         self.write(Plan::default(), revision).map(drop)
     }
 
-    fn restore(&mut self, backup: &Backup) -> Result<u64> {
+    fn restore(&mut self, backup: &Backup, amend: Amend) -> Result<u64> {
         self.ensure_open()?;
+        let amendment = amend.decide(&self.shared.read().objects, &backup.objects)?;
         let base = self.shared.read().revision.max(backup.revision) + RESTORE_LEAP;
-        let (objects, revision) = group::restamp(&backup.objects, base);
+        let (objects, revision) = group::restamp(&backup.objects, &amendment, base);
         let before = self.disk.syncs();
         let database = self.database.as_ref().ok_or(Error::Closed)?;
         let written = database.replace(&objects, revision);

@@ -11,8 +11,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use expect_test::{Expect as Snapshot, expect};
 use tombolo_store::{
-    At, Batch, Error, Event, Expect, KEY_BYTES_MAX, Options, Store, VALUE_BYTES_MAX, Write,
-    restore_offline, verify_backup,
+    Amend, Amendment, At, Batch, Error, Event, Expect, KEY_BYTES_MAX, Options, Store,
+    VALUE_BYTES_MAX, Write, restore_offline, verify_backup,
 };
 
 use fixture::{block_on, delete, draft, finished, one, open, put, text};
@@ -301,6 +301,31 @@ fn turns_calls_away_when_too_many_wait() {
     });
 }
 
+/// The bound in bytes is one, so that a call is taken only when no other one waits.
+#[test]
+fn bytes_of_calls_that_were_turned_away_are_given_back() {
+    let dir = fixture::fast_dir();
+    let options = Options { queue_bytes_max: 1, ..Options::default() };
+    let store = Store::open(dir.path(), options).unwrap();
+    block_on(async {
+        // The writer may be quick enough to take each call before the next one comes.
+        let mut refused = 0;
+        while refused == 0 {
+            let mut tasks = tokio::task::JoinSet::new();
+            for number in 0..200 {
+                let store = store.clone();
+                let write = Write::put(format!("{number}"), Expect::Any, draft("x"));
+                tasks.spawn(async move { store.commit(vec![write]).await });
+            }
+            let results = tasks.join_all().await;
+            let overloaded =
+                results.iter().filter(|result| matches!(result, Err(Error::Overloaded)));
+            refused = overloaded.count();
+        }
+    });
+    put(&store, "alone", "x").expect("nothing else waits");
+}
+
 fn backed_up() -> (Store, tempfile::TempDir, Vec<u8>) {
     let dir = fixture::fast_dir();
     let store = open(dir.path());
@@ -325,7 +350,7 @@ fn refuses_a_flipped_or_truncated_backup_and_changes_nothing() {
     longer.push(0);
     assert!(verify_backup(&*longer).is_err());
     let cut = Cursor::new(bytes[..bytes.len() / 2].to_vec());
-    let error = block_on(store.restore(cut)).unwrap_err();
+    let error = block_on(store.restore(cut, Amend::nothing())).unwrap_err();
     expect!["backup is unusable (it is cut off); nothing was changed"]
         .assert_eq(&error.to_string());
     assert_eq!(store.revision(), 20);
@@ -342,11 +367,38 @@ fn restores_into_an_empty_or_damaged_directory() {
     std::fs::write(dir.path().join("store.redb"), "rubbish").unwrap();
     let empty = fixture::fast_dir();
     for path in [dir.path(), empty.path()] {
-        let revision = restore_offline(path, Options::default(), &*bytes).unwrap();
+        let revision =
+            restore_offline(path, Options::default(), &*bytes, Amend::nothing()).unwrap();
         assert_eq!(revision, 1_000_000_040);
         let restored = open(path).list("", At::Latest, None, usize::MAX).unwrap();
         assert_eq!(restored.revision, revision);
         assert_eq!(values(&restored.objects), values(&objects));
     }
     assert!(dir.path().join("store.redb.damaged-1").exists());
+}
+
+#[test]
+fn a_restore_leaves_out_and_puts_what_its_caller_says_and_a_refusal_changes_nothing() {
+    let (store, dir, bytes) = backed_up();
+    let refuse = || Amend::new(|_, _| Err("not today".to_owned()));
+    let error = block_on(store.restore(Cursor::new(bytes.clone()), refuse())).unwrap_err();
+    assert_eq!(error.to_string(), "not today");
+    assert_eq!(store.revision(), 20);
+
+    let amend = Amend::new(|live, backup| {
+        assert_eq!((live.len(), backup.len()), (20, 20), "it sees both");
+        let put = [("k/1".into(), draft("amended")), ("new".into(), draft("added"))].into();
+        Ok(Amendment { left_out: ["k/0".into()].into(), put })
+    });
+    let revision = block_on(store.restore(Cursor::new(bytes.clone()), amend)).unwrap();
+    assert_eq!(store.revision(), revision);
+    assert!(store.get("k/0").is_none());
+    assert_eq!(store.get("k/1").unwrap().draft(), draft("amended"));
+    assert_eq!(store.get("new").unwrap().draft(), draft("added"));
+    drop(store);
+    assert_eq!(open(dir.path()).revision(), revision, "it is on disk");
+
+    let empty = fixture::fast_dir();
+    assert!(restore_offline(empty.path(), Options::default(), &*bytes, refuse()).is_err());
+    assert!(!empty.path().join("store.redb").exists(), "a refusal makes nothing");
 }

@@ -8,7 +8,7 @@ mod fixture;
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use tombolo_store::{At, Error, Event, Expect, Kind, Options, Store, Watch, Write};
+use tombolo_store::{Amend, At, Error, Event, Expect, Kind, Options, Store, Watch, Write};
 
 use fixture::{block_on, draft, finished, text};
 
@@ -275,7 +275,8 @@ impl World {
 
     fn restore(&mut self) {
         let Some((bytes, contents, _)) = self.model.backup.clone() else { return };
-        let revision = block_on(self.store().restore(std::io::Cursor::new(bytes))).unwrap();
+        let revision =
+            block_on(self.store().restore(std::io::Cursor::new(bytes), Amend::nothing())).unwrap();
         assert!(revision >= self.model.revision + 1_000_000_000);
         assert_eq!(self.store().compacted(), revision);
         let mut now = Contents::new();
