@@ -8,7 +8,7 @@ use std::fmt;
 use serde_json::{Value, json};
 use tombolo_descriptor::foreign::{self, Usage, charity, codeco};
 use tombolo_descriptor::{Format, NoFiles, Reading, Severity, Source};
-use tombolo_model::{App, Assignment, Node, Site, keys};
+use tombolo_model::{App, Assignment, Node, Shared, Site, keys};
 
 /// An error message that is longer than this is cut: it goes into a status.
 const REFUSAL_CHARS_MAX: usize = 4096;
@@ -25,10 +25,10 @@ pub enum Kind {
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
     pub objects: Vec<Foreign>,
-    pub apps: Vec<App>,
-    pub assignments: Vec<Assignment>,
-    pub nodes: Vec<Node>,
-    pub sites: Vec<Site>,
+    pub apps: Vec<Shared<App>>,
+    pub assignments: Vec<Shared<Assignment>>,
+    pub nodes: Vec<Shared<Node>>,
+    pub sites: Vec<Shared<Site>>,
 }
 
 /// An object of another project's kind.
@@ -129,7 +129,7 @@ fn decide(foreign: &Foreign, observed: &Observed) -> Vec<(Verb, String)> {
     }
     // Of an App that is only being written there is nothing to say yet.
     if stale.is_empty() {
-        let apps: Vec<App> = wanted.iter().filter_map(there).cloned().collect();
+        let apps: Vec<&App> = wanted.iter().filter_map(there).map(AsRef::as_ref).collect();
         decided.extend(status(foreign, foreign.status(&apps, observed)));
     }
     decided
@@ -291,12 +291,16 @@ impl Foreign {
         })
     }
 
-    fn status(&self, apps: &[App], observed: &Observed) -> Value {
+    fn status(&self, apps: &[&App], observed: &Observed) -> Value {
+        let assignments: Vec<&Assignment> =
+            observed.assignments.iter().map(AsRef::as_ref).collect();
+        let nodes: Vec<&Node> = observed.nodes.iter().map(AsRef::as_ref).collect();
+        let sites: Vec<&Site> = observed.sites.iter().map(AsRef::as_ref).collect();
         let observed = foreign::Observed {
             apps,
-            assignments: &observed.assignments,
-            nodes: &observed.nodes,
-            sites: &observed.sites,
+            assignments: &assignments,
+            nodes: &nodes,
+            sites: &sites,
             usage: &Usage::default(),
         };
         match self.kind {

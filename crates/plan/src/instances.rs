@@ -13,10 +13,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
+use tombolo_model::Reason;
+
 use crate::Monotonic;
 
 use one::One;
-pub use phase::{Fact, Facts, Phase, ROLLED_BACK};
+pub use phase::{Fact, Facts, Phase};
 
 /// An instance without a health check counts as well once it has run this long: most programs that
 /// cannot run say so at once.
@@ -52,7 +54,8 @@ pub struct Desired {
     pub authority: Authority,
     /// Since when nothing was heard from the controller.
     pub cut_off_since: Option<Monotonic>,
-    /// Nothing was heard since the agent started: nobody knows for how long that was before.
+    /// Nothing was heard since the agent started, or nothing was listed since a silence: nobody knows
+    /// what was decided meanwhile.
     pub unheard: bool,
 }
 
@@ -96,11 +99,21 @@ pub struct Before {
     pub up_elsewhere: bool,
 }
 
-/// A reason for programs and a clause for people.
+/// Why something does not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    pub reason: String,
+    pub reason: Reason,
+    /// A clause.
     pub message: String,
+    /// What can be done about it, in a sentence; empty if there is nothing to do.
+    pub help: String,
+}
+
+impl Problem {
+    /// Of a reason whose help has no blanks.
+    pub fn new(reason: Reason, message: impl Into<String>) -> Problem {
+        Problem { reason, message: message.into(), help: reason.advises(&[]) }
+    }
 }
 
 /// What the engine holds, by id.
@@ -395,7 +408,7 @@ fn of_assignment<'a>(
 }
 
 fn unknown_end() -> Problem {
-    Problem { reason: "Ended".to_owned(), message: "it ended".to_owned() }
+    Problem::new(Reason::Ended, Reason::Ended.says(&[]))
 }
 
 impl Seen {

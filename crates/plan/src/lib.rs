@@ -13,5 +13,6 @@ pub mod lighthouse;
 mod monotonic;
 pub mod placing;
 pub mod sites;
+pub mod supervision;
 
 pub use monotonic::Monotonic;

@@ -22,30 +22,31 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tombolo_model::condition::{self, Condition, PLACED};
-use tombolo_model::{App, AppId, AppStatus, Assignment, AssignmentSpec, Link, Node, Site};
+use tombolo_model::{
+    App, AppId, AppStatus, Assignment, AssignmentSpec, Link, Node, Reason, Shared, Site,
+};
 use tombolo_placement::select::Limits;
-use tombolo_placement::{Continuum, Options};
+use tombolo_placement::{Continuum, Options, Running};
 
 use crate::Monotonic;
 
 use current::View;
 use verdict::Verdict;
 
-pub use current::running;
 pub use materialise::assignment_name;
 pub use rule::REPLACE_AFTER_DEFAULT;
 
 /// Events about one decision; the status has the rest.
 const NEWS_MAX: usize = 8;
 
-/// Everything that is looked at.
+/// Everything that is looked at. The objects are shared with whoever keeps them current.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
-    pub apps: Vec<App>,
-    pub assignments: Vec<Assignment>,
-    pub sites: Vec<Site>,
-    pub nodes: Vec<Node>,
-    pub links: Vec<Link>,
+    pub apps: Vec<Shared<App>>,
+    pub assignments: Vec<Shared<Assignment>>,
+    pub sites: Vec<Shared<Site>>,
+    pub nodes: Vec<Shared<Node>>,
+    pub links: Vec<Shared<Link>>,
 }
 
 impl Observed {
@@ -54,7 +55,7 @@ impl Observed {
     pub fn put(&mut self, app: App) -> usize {
         let id = AppId::of(&app);
         let Some(at) = self.apps.iter().position(|known| AppId::of(known) == id) else {
-            self.apps.push(app);
+            self.apps.push(app.into());
             return self.apps.len() - 1;
         };
         let known = &mut self.apps[at];
@@ -157,8 +158,7 @@ pub struct Doubt {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct News {
     pub bad: bool,
-    /// One word, for programs.
-    pub reason: String,
+    pub reason: Reason,
     pub message: String,
 }
 
@@ -175,12 +175,7 @@ pub fn plan(
     let world = current::World::of(observed, &memory, now);
     let (continuum, troubles) = Continuum::of(&observed.sites, &observed.nodes, &observed.links);
     let running = world.running();
-    let options = Options {
-        strikes: strikes::strikes(&memory.troubles),
-        now: now.since_start().as_secs(),
-        changed: changed(observed),
-        ..Options::default()
-    };
+    let options = options(observed, &memory, now);
     let planned = tombolo_placement::plan(&continuum, &observed.apps, &running, &options, limits);
     let mut notes: Vec<String> = troubles.iter().map(ToString::to_string).collect();
     let planned = planned.unwrap_or_else(|invalid| {
@@ -209,15 +204,46 @@ pub fn plan(
     Plan { steps, releases, doubts, memory, wake_at, notes }
 }
 
+/// What a plan is made from beside the objects themselves: what runs, and what the loop takes into
+/// account. Whoever explains or supposes begins from here, so that they reckon as the loop does.
+#[derive(Clone, Debug)]
+pub struct Basis {
+    pub running: Vec<Running>,
+    pub options: Options,
+}
+
+impl Basis {
+    /// With what a loop remembers, by its clock.
+    pub fn of(observed: &Observed, memory: &Memory, now: Monotonic) -> Basis {
+        let memory = memory.after(observed, now);
+        let running = current::World::of(observed, &memory, now).running();
+        Basis { running, options: options(observed, &memory, now) }
+    }
+
+    /// When nobody remembers since when a node has been silent, nor what failed where.
+    pub fn without_memory(observed: &Observed) -> Basis {
+        Basis::of(observed, &Memory::default(), Monotonic::default())
+    }
+}
+
+fn options(observed: &Observed, memory: &Memory, now: Monotonic) -> Options {
+    Options {
+        strikes: strikes::strikes(&memory.troubles),
+        now: now.since_start().as_secs(),
+        changed: changed(observed),
+        ..Options::default()
+    }
+}
+
 /// Apps that somebody has changed since their places were chosen, by id. What they ask for may be
 /// met where they are and better met elsewhere.
-pub fn changed(observed: &Observed) -> BTreeSet<AppId> {
-    let is_changed = |app: &&App| {
+fn changed(observed: &Observed) -> BTreeSet<AppId> {
+    let is_changed = |app: &&Shared<App>| {
         let conditions = app.status.as_ref().map_or(&[][..], |status| &status.conditions);
         let placed = condition::find(conditions, PLACED);
         placed.is_some_and(|placed| placed.observed_generation < app.metadata.generation)
     };
-    observed.apps.iter().filter(is_changed).map(AppId::of).collect()
+    observed.apps.iter().filter(is_changed).map(|app| AppId::of(app)).collect()
 }
 
 fn actions(
@@ -230,7 +256,7 @@ fn actions(
     let mut actions = Vec::new();
     let status = status::status(view, verdict, &completion.outdated, time_of_day);
     if view.app.status.as_ref() != Some(&status) {
-        let mut news = status::news(view, verdict);
+        let mut news = status::news(view, verdict, &status);
         news.truncate(NEWS_MAX);
         let why = match news.first() {
             Some(first) => format!("{}: {}", first.reason, first.message),

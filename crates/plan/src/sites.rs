@@ -2,11 +2,13 @@
 //! there. Called by `tombolo_controller::sites`; start reading at [`plan`]. Its Ready condition is
 //! not from here but from [`crate::leases`].
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use tombolo_model::condition::{self, READY};
 use tombolo_model::needs::Resources;
+use tombolo_model::phrase::first_few;
 use tombolo_model::{Bytes, Cpu, Node, Site, SiteStatus};
 
 /// Versions that are named when the nodes of a site differ; more are counted.
@@ -21,13 +23,13 @@ pub struct Action {
 }
 
 /// Decides which statuses are old. Carrying it out and planning again gives nothing.
-pub fn plan(sites: &[Site], nodes: &[Node]) -> Vec<Action> {
+pub fn plan(sites: &[impl Borrow<Site>], nodes: &[impl Borrow<Node>]) -> Vec<Action> {
     let mut members: BTreeMap<&str, Vec<&Node>> = BTreeMap::new();
-    for node in nodes {
+    for node in nodes.iter().map(Borrow::borrow) {
         members.entry(&node.spec.site).or_default().push(node);
     }
     let mut actions = Vec::new();
-    for site in sites {
+    for site in sites.iter().map(Borrow::borrow) {
         let Some(name) = site.metadata.name.clone() else { continue };
         let members = members.get(name.as_str()).map_or(&[][..], Vec::as_slice);
         let status = status(site, members);
@@ -95,12 +97,7 @@ fn sum<'a>(parts: impl Iterator<Item = &'a Resources>) -> Option<Resources> {
 }
 
 fn versions(found: BTreeSet<String>) -> Option<String> {
-    let named = found.iter().take(VERSIONS_MAX).cloned().collect::<Vec<_>>().join(", ");
-    match (found.len(), found.len().saturating_sub(VERSIONS_MAX)) {
-        (0, _) => None,
-        (_, 0) => Some(named),
-        (_, more) => Some(format!("{named} and {more} more")),
-    }
+    (!found.is_empty()).then(|| first_few(&found, VERSIONS_MAX))
 }
 
 impl fmt::Display for Action {

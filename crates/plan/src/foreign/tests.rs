@@ -45,9 +45,9 @@ fn check(observed: &Observed, expect: Expect) {
 }
 
 /// An App that is there keeps what somebody else wrote into it.
-fn merge(app: App, apps: &mut Vec<App>) {
+fn merge(app: App, apps: &mut Vec<Shared<App>>) {
     let Some(found) = apps.iter_mut().find(|found| found.metadata.name == app.metadata.name) else {
-        return apps.push(app);
+        return apps.push(app.into());
     };
     let carried =
         |app: &App| app.metadata.annotations.as_ref().unwrap()[keys::ANNOTATION_MADE_OF].clone();

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use tombolo_model::Reason;
+
 use crate::Monotonic;
 
 use super::{
@@ -62,13 +64,11 @@ impl One<'_> {
         let limit = self.wanted.stop_when_cut_off?;
         let alive = of_assignment(self.observed, self.uid).any(|(_, seen)| seen.alive());
         if desired.unheard && !alive {
-            return Some(Phase::Blocked(Problem {
-                reason: "CutOff".to_owned(),
-                message:
-                    "not started: the controller was not heard since the agent started, and it \
-                          may run elsewhere by now"
-                        .to_owned(),
-            }));
+            return Some(Phase::Blocked(Problem::new(
+                Reason::CutOff,
+                "not started: since the agent started or was cut off, the controller has not said that \
+                 it is still to run here, and it may run elsewhere by now",
+            )));
         }
         let since = desired.cut_off_since?;
         let silent = self.now.since(since);
@@ -180,7 +180,7 @@ impl One<'_> {
     }
 
     fn condemn(&mut self, id: &Id, seen: &Seen, message: &str) -> Phase {
-        let problem = Problem { reason: "Unhealthy".to_owned(), message: message.to_owned() };
+        let problem = Problem::new(Reason::Unhealthy, message);
         self.plan.end(id, seen, self.wanted.grace, Why::Unwell(message.to_owned()));
         if let Some(past) = self.plan.memory.instances.get_mut(id) {
             past.condemned = Some(problem.clone());

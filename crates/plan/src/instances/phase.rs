@@ -3,12 +3,9 @@
 
 use std::time::Duration;
 
-use tombolo_model::ConditionStatus;
+use tombolo_model::{ConditionStatus, Reason};
 
 use super::{FAILURES_MAX, Problem};
-
-/// The reason of all conditions when an update has failed and the revision before it serves.
-pub const ROLLED_BACK: &str = "RolledBack";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
@@ -54,7 +51,7 @@ pub enum Phase {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fact {
     pub status: ConditionStatus,
-    pub reason: String,
+    pub reason: Reason,
     pub message: String,
 }
 
@@ -88,16 +85,20 @@ impl Phase {
 
     pub fn facts(&self) -> Facts {
         let (reason, message) = self.words();
-        let fact = |is: bool| Fact {
+        let fact = |is: bool, message: &str| Fact {
             status: if is { ConditionStatus::True } else { ConditionStatus::False },
-            reason: reason.clone(),
-            message: message.clone(),
+            reason,
+            message: message.to_owned(),
+        };
+        let advised = match self.help() {
+            "" => message.clone(),
+            help => format!("{message}. {help}"),
         };
         Facts {
-            applied: fact(self.applied()),
-            progressing: fact(self.progressing()),
-            available: fact(self.available()),
-            degraded: fact(self.degraded()),
+            applied: fact(self.applied(), &message),
+            progressing: fact(self.progressing(), &message),
+            available: fact(self.available(), &message),
+            degraded: fact(self.degraded(), &advised),
         }
     }
 
@@ -159,56 +160,66 @@ impl Phase {
         }
     }
 
-    /// A word for programs and a sentence for people.
-    fn words(&self) -> (String, String) {
-        let words = |reason: &str, message: &str| (reason.to_owned(), message.to_owned());
+    /// What can be done about what is wrong; empty if nothing is, or nothing can be done.
+    fn help(&self) -> &str {
         match self {
-            Phase::Waiting { missing } => {
-                let missing = missing.join(", ");
-                ("Waiting".to_owned(), format!("waits for {missing} to come up first"))
-            }
-            Phase::Starting { doing } => words("Starting", doing),
-            Phase::Checking => words("Checking", "it runs and has not answered its check yet"),
-            Phase::Running => words("Running", "it is up"),
-            Phase::Failing(message) => ("CheckFails".to_owned(), message.clone()),
-            Phase::Unwell(problem) => {
-                (problem.reason.clone(), format!("restarted: {}", problem.message))
-            }
-            Phase::Restarting => words("Restarting", "it is being started again"),
+            Phase::Unwell(problem)
+            | Phase::Hindered(problem)
+            | Phase::BackingOff { problem, .. }
+            | Phase::Blocked(problem)
+            | Phase::RolledBack { problem, .. } => &problem.help,
+            Phase::Updating { new } => new.help(),
+            Phase::Waiting { .. }
+            | Phase::Starting { .. }
+            | Phase::Checking
+            | Phase::Running
+            | Phase::Failing(_)
+            | Phase::Restarting
+            | Phase::Stopped
+            | Phase::CutOff => "",
+        }
+    }
+
+    /// A word for programs and a sentence for people.
+    fn words(&self) -> (Reason, String) {
+        let plain = |reason: Reason| (reason, reason.says(&[]));
+        let with = |reason: Reason, blank, value| (reason, reason.says(&[(blank, value)]));
+        match self {
+            Phase::Waiting { missing } => with(Reason::Waiting, "missing", missing.join(", ")),
+            Phase::Starting { doing } => with(Reason::Starting, "doing", doing.clone()),
+            Phase::Checking => plain(Reason::Checking),
+            Phase::Running => plain(Reason::Running),
+            Phase::Failing(answer) => with(Reason::CheckFails, "answer", answer.clone()),
+            Phase::Unwell(problem) => (problem.reason, format!("restarted: {}", problem.message)),
+            Phase::Restarting => plain(Reason::Restarting),
             Phase::Updating { new } if new.degraded() => {
                 let (reason, message) = new.words();
                 (reason, format!("the update fails, the old one serves: {message}"))
             }
-            Phase::Updating { new } => {
-                let (_, message) = new.words();
-                let message = format!("the old one serves until the new one is well: {message}");
-                ("Updating".to_owned(), message)
-            }
+            Phase::Updating { new } => with(Reason::Updating, "new", new.words().1),
             Phase::Hindered(problem) => {
-                let message = format!("{}; it is tried again every second", problem.message);
-                (problem.reason.clone(), message)
+                (problem.reason, format!("{}; it is tried again every second", problem.message))
             }
             Phase::BackingOff { problem, failures, wait } => {
-                let seconds = wait.as_secs().max(1);
                 let often = match failures {
                     1 => "once".to_owned(),
                     more => format!("{more} times in a row"),
                 };
-                let message = format!(
-                    "{}; it failed {often} and waits {seconds} s before the next start",
-                    problem.message
-                );
-                let crashes = *failures >= FAILURES_MAX;
-                let reason = if crashes { "CrashLoop" } else { problem.reason.as_str() };
-                (reason.to_owned(), message)
+                let message = Reason::CrashLoop.says(&[
+                    ("problem", problem.message.clone()),
+                    ("often", often),
+                    ("seconds", wait.as_secs().max(1).to_string()),
+                ]);
+                // What cannot even start does not crash: the engine's own word says more.
+                let crashes = *failures >= FAILURES_MAX && problem.reason.is_an_end();
+                (if crashes { Reason::CrashLoop } else { problem.reason }, message)
             }
-            Phase::Blocked(problem) => (problem.reason.clone(), problem.message.clone()),
+            Phase::Blocked(problem) => (problem.reason, problem.message.clone()),
             Phase::RolledBack { problem, .. } => {
-                let message = format!("went back to the last good revision: {}", problem.message);
-                (ROLLED_BACK.to_owned(), message)
+                with(Reason::RolledBack, "problem", problem.message.clone())
             }
-            Phase::Stopped => words("Stopped", "it was asked to stop"),
-            Phase::CutOff => words("CutOff", "taken down: the controller is out of reach"),
+            Phase::Stopped => plain(Reason::Stopped),
+            Phase::CutOff => plain(Reason::CutOff),
         }
     }
 }

@@ -18,7 +18,8 @@ struct World {
 }
 
 fn problem(reason: &str) -> Problem {
-    Problem { reason: reason.to_owned(), message: format!("it ended ({reason})") }
+    let message = format!("it ended ({reason})");
+    Problem { reason: Reason::of(reason).unwrap(), message, help: String::new() }
 }
 
 fn wanted(component: &str, revision: u64) -> Wanted {
@@ -544,7 +545,7 @@ fn does_not_begin_what_may_run_elsewhere_before_the_controller_was_heard() {
     world.check(expect![[r#"
         start other@1: it is assigned and not there
         other is AP-- Starting: starting
-        web is ---D CutOff: not started: the controller was not heard since the agent started, and it may run elsewhere by now
+        web is ---D CutOff: not started: since the agent started or was cut off, the controller has not said that it is still to run here, and it may run elsewhere by now
     "#]]);
     world.desired.unheard = false;
     world.step();
@@ -560,10 +561,7 @@ fn does_not_begin_what_may_run_elsewhere_before_the_controller_was_heard() {
 #[test]
 fn says_what_keeps_it_from_trying() {
     let mut world = World::wanting("web", 1);
-    world.of("web").blocked = Some(Problem {
-        reason: "NoSuchEntry".to_owned(),
-        message: "there is no Secret".to_owned(),
-    });
+    world.of("web").blocked = Some(Problem::new(Reason::NoSuchEntry, "there is no Secret"));
     world.check(expect![[r#"
         web is ---D NoSuchEntry: there is no Secret
     "#]]);
@@ -576,11 +574,11 @@ fn stops_on_request_and_starts_again_at_once() {
     world.of("web").stopped = true;
     world.check(expect![[r#"
         stop web@1: it is to be stopped
-        web is A--- Stopped: it was asked to stop
+        web is A--- Stopped: stopped on request
     "#]]);
     world.check(expect![[r#"
         remove web@1: it has ended and is not needed
-        web is A--- Stopped: it was asked to stop
+        web is A--- Stopped: stopped on request
     "#]]);
     world.of("web").stopped = false;
     world.check(expect![[r#"

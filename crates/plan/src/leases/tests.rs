@@ -84,7 +84,7 @@ fn carry_out(plan: &Plan, observed: &mut Observed) {
     for action in &plan.actions {
         let member = observed.get_mut(&action.subject).expect("a plan is about what was seen");
         member.ready = Some(action.why.ready());
-        member.reason = Some(action.why.reason().to_owned());
+        member.reason = Some(action.why.reason().word().to_owned());
     }
     for ask in &plan.asks {
         let subject = Subject { kind: Kind::Node, name: ask.node.clone() };

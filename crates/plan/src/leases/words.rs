@@ -2,6 +2,9 @@
 //! are news.
 
 use std::fmt;
+use std::time::Duration;
+
+use tombolo_model::Reason;
 
 use super::{Action, Ask, Kind, Member, Subject, Why};
 
@@ -32,20 +35,40 @@ impl Why {
             | Why::NoNodeReady { .. } => false,
         };
         member.ready != Some(self.ready())
-            || closer && member.reason.as_deref() != Some(self.reason())
+            || closer && member.reason.as_deref() != Some(self.reason().word())
     }
 
-    /// The `reason` of the condition: one word, for programs.
-    pub fn reason(&self) -> &'static str {
+    /// The `reason` of the condition.
+    pub fn reason(&self) -> Reason {
         match self {
-            Why::Heartbeat { .. } => "Heartbeat",
-            Why::HeartbeatLost { .. } => "HeartbeatLost",
-            Why::LinkSilent { .. } => "LinkSilent",
-            Why::NodeSilent { .. } => "NodeSilent",
-            Why::NeverHeard => "NeverHeard",
-            Why::Released => "Released",
-            Why::NodesReady { .. } => "NodesReady",
-            Why::NoNodeReady { .. } => "NoNodeReady",
+            Why::Heartbeat { .. } => Reason::Heartbeat,
+            Why::HeartbeatLost { .. } => Reason::HeartbeatLost,
+            Why::LinkSilent { .. } => Reason::LinkSilent,
+            Why::NodeSilent { .. } => Reason::NodeSilent,
+            Why::NeverHeard => Reason::NeverHeard,
+            Why::Released => Reason::Released,
+            Why::NodesReady { .. } => Reason::NodesReady,
+            Why::NoNodeReady { .. } => Reason::NoNodeReady,
+        }
+    }
+
+    /// What fills the blanks of its sentence.
+    fn blanks(&self) -> Vec<(&'static str, String)> {
+        let seconds = |time: &Duration| time.as_secs().to_string();
+        match self {
+            Why::Heartbeat { holder: Some(holder) } => vec![("from", format!("from {holder}"))],
+            Why::Heartbeat { holder: None } => vec![("from", "received".to_owned())],
+            Why::HeartbeatLost { silent, duration } => {
+                vec![("silent", seconds(silent)), ("lease", seconds(duration))]
+            }
+            Why::LinkSilent { silent, sibling } | Why::NodeSilent { silent, sibling } => {
+                vec![("silent", seconds(silent)), ("sibling", sibling.clone())]
+            }
+            Why::NeverHeard | Why::Released => Vec::new(),
+            Why::NodesReady { ready, all } => {
+                vec![("ready", ready.to_string()), ("all", all.to_string())]
+            }
+            Why::NoNodeReady { all } => vec![("all", all.to_string())],
         }
     }
 }
@@ -53,31 +76,7 @@ impl Why {
 /// The `message` of the condition: a clause, for people.
 impl fmt::Display for Why {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Why::Heartbeat { holder: Some(holder) } => write!(out, "heartbeat from {holder}"),
-            Why::Heartbeat { holder: None } => write!(out, "heartbeat received"),
-            Why::HeartbeatLost { silent, duration } => write!(
-                out,
-                "no heartbeat for {} s, lease lasts {} s",
-                silent.as_secs(),
-                duration.as_secs()
-            ),
-            Why::LinkSilent { silent, sibling } => write!(
-                out,
-                "no heartbeat for {} s, but {sibling} still reaches the machine: its link or its \
-                 agent is down",
-                silent.as_secs()
-            ),
-            Why::NodeSilent { silent, sibling } => write!(
-                out,
-                "no heartbeat for {} s, and {sibling} does not reach the machine either",
-                silent.as_secs()
-            ),
-            Why::NeverHeard => write!(out, "has never sent a heartbeat"),
-            Why::Released => write!(out, "has given up its lease, as at a shutdown"),
-            Why::NodesReady { ready, all } => write!(out, "{ready} of {all} nodes ready"),
-            Why::NoNodeReady { all } => write!(out, "none of its nodes is ready, of {all}"),
-        }
+        out.write_str(&self.reason().says(&self.blanks()))
     }
 }
 
@@ -93,12 +92,12 @@ impl Kind {
 
 impl Action {
     /// The `reason` of the Event, such as `NodeNotReady`.
-    pub fn event_reason(&self) -> &'static str {
+    pub fn event_reason(&self) -> Reason {
         match (self.subject.kind, self.why.ready()) {
-            (Kind::Site, true) => "SiteReady",
-            (Kind::Site, false) => "SiteNotReady",
-            (Kind::Node, true) => "NodeReady",
-            (Kind::Node, false) => "NodeNotReady",
+            (Kind::Site, true) => Reason::SiteReady,
+            (Kind::Site, false) => Reason::SiteNotReady,
+            (Kind::Node, true) => Reason::NodeReady,
+            (Kind::Node, false) => Reason::NodeNotReady,
         }
     }
 }

@@ -4,17 +4,17 @@
 
 use std::collections::BTreeSet;
 
-use tombolo_model::ConditionStatus;
 use tombolo_model::app::Placement;
 use tombolo_model::condition::{self, DEGRADED};
+use tombolo_model::{ConditionStatus, Reason};
 
 use super::current::View;
 
 /// What stands in the way of one instance, as its agent says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cause<'o> {
-    /// One word, for programs.
-    pub reason: &'o str,
+    /// Where a deployment manager of others has a word of its own, it is told in the message only.
+    pub reason: Reason,
     /// What failed and what can be done.
     pub message: &'o str,
 }
@@ -51,5 +51,6 @@ fn of_instance<'o>(view: &View<'o>, at: &Placement) -> Option<Cause<'o>> {
     let status = view.assignment(at)?.status.as_ref()?;
     let degraded = condition::find(&status.conditions, DEGRADED)?;
     (degraded.status == ConditionStatus::True)
-        .then_some(Cause { reason: &degraded.reason, message: &degraded.message })
+        .then(|| Reason::of(&degraded.reason).unwrap_or(Reason::JobDegraded))
+        .map(|reason| Cause { reason, message: &degraded.message })
 }

@@ -7,13 +7,15 @@ use tombolo_model::app::Placement;
 use tombolo_model::component::Component;
 use tombolo_model::condition::{self, AVAILABLE, DEGRADED, READY};
 use tombolo_model::needs::Resources;
-use tombolo_model::{App, AppId, Assignment, Condition, ConditionStatus, InstanceKey, Node, Site};
+use tombolo_model::{
+    App, AppId, Assignment, Condition, ConditionStatus, InstanceKey, Node, Privilege, Reason,
+    Shared, Site,
+};
 use tombolo_placement::{Hold, Running};
 
 use super::rule::{current, patience};
 use super::{Memory, Observed};
 use crate::Monotonic;
-use crate::instances::ROLLED_BACK;
 
 /// A component and the number of the instance.
 pub(super) type Instance<'o> = (&'o str, u32);
@@ -47,11 +49,6 @@ pub(super) struct Ground<'o> {
     pub memory: &'o Memory,
 }
 
-/// What runs, as a plan takes it, when nobody remembers since when a node has been silent.
-pub fn running(observed: &Observed) -> Vec<Running> {
-    World::of(observed, &Memory::default(), Monotonic::default()).running()
-}
-
 impl<'o> World<'o> {
     pub(super) fn of(observed: &'o Observed, memory: &'o Memory, now: Monotonic) -> World<'o> {
         let mut by_owner: BTreeMap<&str, BTreeMap<&str, &Assignment>> = BTreeMap::new();
@@ -64,17 +61,17 @@ impl<'o> World<'o> {
         let nodes = observed.nodes.iter();
         let sites = observed.sites.iter();
         let ground = Ground {
-            nodes: nodes.filter_map(|n| Some((n.metadata.name.as_deref()?, n))).collect(),
-            sites: sites.filter_map(|s| Some((s.metadata.name.as_deref()?, s))).collect(),
+            nodes: nodes.filter_map(|n| Some((n.metadata.name.as_deref()?, n.as_ref()))).collect(),
+            sites: sites.filter_map(|s| Some((s.metadata.name.as_deref()?, s.as_ref()))).collect(),
             memory,
         };
-        let view = |app: &'o App| {
+        let view = |app: &'o Shared<App>| {
             let uid = app.metadata.uid.as_deref().unwrap_or_default();
             let own = by_owner.get(uid).cloned().unwrap_or_default();
-            View { app, current: current(app, &own, &ground), own, memory }
+            View { app: app.as_ref(), current: current(app, &own, &ground), own, memory }
         };
         let views = observed.apps.iter().map(view).collect();
-        let name = |app: &'o App| {
+        let name = |app: &'o Shared<App>| {
             let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
             (namespace, app.metadata.name.as_deref().unwrap_or_default())
         };
@@ -107,6 +104,11 @@ impl<'o> World<'o> {
         let ready = conditions.into_iter().find(|condition| condition.kind == READY);
         let why = ready.map(|ready| format!(" ({}: {})", ready.reason, ready.message));
         format!("{node} has been silent for {silence} s{}", why.unwrap_or_default())
+    }
+
+    /// What the site allows, if it says so.
+    pub(super) fn allow(&self, site: &str) -> Option<&'o [Privilege]> {
+        self.ground.sites.get(site)?.spec.allow.as_deref()
     }
 
     pub(super) fn has_site(&self, site: &str) -> bool {
@@ -166,11 +168,16 @@ impl<'o> World<'o> {
             let names = view.current.values().filter_map(|at| at.assignment.as_deref());
             wanted.extend(names.map(|name| (namespace, name)));
         }
-        let named = |assignment: &&Assignment| {
+        let named = |assignment: &&'o Shared<Assignment>| {
             let namespace = assignment.metadata.namespace.as_deref().unwrap_or_default();
             wanted.contains(&(namespace, assignment.metadata.name.as_deref().unwrap_or_default()))
         };
-        self.observed.assignments.iter().filter(|assignment| !named(assignment)).collect()
+        self.observed
+            .assignments
+            .iter()
+            .filter(|assignment| !named(assignment))
+            .map(AsRef::as_ref)
+            .collect()
     }
 
     /// By node: what those who have a place leave of it.
@@ -274,7 +281,8 @@ impl<'o> View<'o> {
         let assignment = self.assignment(at)?;
         let status = assignment.status.as_ref()?;
         let degraded = condition::find(&status.conditions, DEGRADED)?;
-        let is_so = degraded.status == ConditionStatus::True && degraded.reason == ROLLED_BACK;
+        let why = Reason::of(&degraded.reason);
+        let is_so = degraded.status == ConditionStatus::True && why == Some(Reason::RolledBack);
         let is_current = status.observed_generation >= assignment.metadata.generation;
         (is_so && is_current).then_some(degraded.message.as_str())
     }
@@ -304,7 +312,7 @@ pub(super) fn silent_nodes(observed: &Observed) -> Vec<&str> {
         .iter()
         .filter(|site| site.status.as_ref().is_some_and(|status| is_silent(&status.conditions)));
     let sites: BTreeSet<&str> = sites.filter_map(|site| site.metadata.name.as_deref()).collect();
-    let silent = |node: &&Node| {
+    let silent = |node: &&Shared<Node>| {
         sites.contains(node.spec.site.as_str())
             || node.status.as_ref().is_some_and(|status| is_silent(&status.conditions))
     };

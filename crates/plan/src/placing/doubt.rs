@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use tombolo_model::condition::{self, AVAILABLE, Finding, NODE_SILENT};
-use tombolo_model::{Assignment, ConditionStatus};
+use tombolo_model::condition::{self, AVAILABLE, Finding};
+use tombolo_model::{Assignment, ConditionStatus, Reason, Shared};
 
 use super::Doubt;
 use super::current::{World, is_available};
@@ -16,7 +16,7 @@ use super::current::{World, is_available};
 /// or the two would contradict each other for ever.
 pub(super) fn remember(
     before: &BTreeSet<String>,
-    assignments: &[Assignment],
+    assignments: &[Shared<Assignment>],
     silent: &BTreeSet<&str>,
 ) -> BTreeSet<String> {
     let on_silent = assignments.iter().filter(|assignment| {
@@ -51,7 +51,7 @@ fn doubt(assignment: &Assignment, node: &str, time_of_day: &Time) -> Doubt {
     let finding = Finding {
         kind: AVAILABLE,
         status: ConditionStatus::Unknown,
-        reason: NODE_SILENT,
+        reason: Reason::NodeSilent,
         message: &format!("{node} is silent; the instance was up when it was last heard of"),
         observed_generation: status.observed_generation,
     };
@@ -72,6 +72,6 @@ pub(super) fn was_up(assignment: &Assignment) -> bool {
 }
 
 fn is_doubted(assignment: &Assignment) -> bool {
-    let conditions = assignment.status.iter().flat_map(|status| &status.conditions);
-    conditions.into_iter().any(|known| known.kind == AVAILABLE && known.reason == NODE_SILENT)
+    let Some(status) = &assignment.status else { return false };
+    condition::reason(&status.conditions, AVAILABLE) == Some(Reason::NodeSilent)
 }

@@ -8,7 +8,7 @@ use tombolo_model::app::Placement;
 use tombolo_model::component::Component;
 use tombolo_model::needs::Resources;
 use tombolo_model::run::Run;
-use tombolo_model::{App, Assignment, AssignmentSpec, Engine, keys, names};
+use tombolo_model::{App, Assignment, AssignmentSpec, Engine, keys, names, privilege};
 use tombolo_placement::ask;
 use tombolo_placement::continuum::Amounts;
 
@@ -31,8 +31,9 @@ pub(super) struct Completion {
 pub(super) fn complete(view: &View<'_>, verdict: &Verdict, world: &World<'_>) -> Completion {
     let placements = verdict.placements.as_slice();
     let mut actions = Vec::new();
+    let had = || placements.iter().chain(&verdict.given_up);
     let by_instance: BTreeMap<Instance<'_>, &Placement> =
-        placements.iter().map(|at| ((at.component.as_str(), at.replica), at)).collect();
+        had().map(|at| ((at.component.as_str(), at.replica), at)).collect();
     let mut budgets = Budgets { view, placements, left: BTreeMap::new() };
     let mut changes = Vec::new();
     for (number, at) in placements.iter().enumerate() {
@@ -66,8 +67,7 @@ pub(super) fn complete(view: &View<'_>, verdict: &Verdict, world: &World<'_>) ->
             actions.push(change.action());
         }
     }
-    let named: BTreeSet<&str> =
-        placements.iter().filter_map(|at| at.assignment.as_deref()).collect();
+    let named: BTreeSet<&str> = had().filter_map(|at| at.assignment.as_deref()).collect();
     for (name, known) in &view.own {
         if named.contains(name) || known.metadata.deletion_timestamp.is_some() {
             continue;
@@ -165,6 +165,7 @@ impl<'o> Change<'o> {
         let told = AssignmentSpec {
             peers: spec.peers.clone(),
             decision: spec.decision.clone(),
+            allow: spec.allow.clone(),
             ..known.spec.clone()
         };
         let kind = match (told == spec, bound(&spec) == bound(&known.spec)) {
@@ -272,6 +273,7 @@ fn assignment(
     let app = view.app;
     let engine = at.engine?;
     let app_name = app.metadata.name.clone().unwrap_or_default();
+    let run = run_on(component, engine)?;
     let spec = AssignmentSpec {
         app: app_name.clone(),
         component: at.component.clone(),
@@ -279,7 +281,7 @@ fn assignment(
         site: at.site.clone(),
         node: at.node.clone(),
         engine,
-        run: run_on(component, engine)?.clone(),
+        run: run.clone(),
         resources: component
             .needs
             .as_ref()
@@ -290,6 +292,7 @@ fn assignment(
         health: component.health.clone(),
         stop_grace: component.stop_grace,
         disconnect: component.disconnect.clone().or_else(|| app.spec.disconnect.clone()),
+        allow: privilege::granted(run, world.allow(&at.site)),
         stopped: false,
         fence: component.stateful.then(|| fence(app)),
         app_generation: app.metadata.generation,

@@ -18,7 +18,8 @@ pub const REPLACE_AFTER_DEFAULT: Duration = Duration::from_secs(300);
 pub(super) const STOP_GRACE_DEFAULT: Duration = Duration::from_secs(10);
 
 /// What was decided before. What the status names counts; what is assigned without it is taken
-/// over, so that a status that got lost moves nothing.
+/// over, so that a status that got lost moves nothing, and an instance that was given up is known
+/// when its node returns.
 pub(super) fn current(
     app: &App,
     own: &BTreeMap<&str, &Assignment>,
@@ -28,7 +29,14 @@ pub(super) fn current(
     if app.spec.stopped {
         return current;
     }
-    for assignment in own.values().filter(|own| own.metadata.deletion_timestamp.is_none()) {
+    // Of two for one instance, that on a node that answers.
+    let answers = |own: &Assignment| {
+        let node = own.spec.node.as_deref().unwrap_or_default();
+        ground.nodes.contains_key(node) && !ground.memory.silent.contains_key(node)
+    };
+    let stays = own.values().filter(|own| own.metadata.deletion_timestamp.is_none());
+    let (first, then): (Vec<&Assignment>, Vec<&Assignment>) = stays.partition(|own| answers(own));
+    for assignment in first.into_iter().chain(then) {
         let spec = &assignment.spec;
         current
             .entry(InstanceKey::new(&spec.component, spec.replica))

@@ -7,14 +7,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tombolo_model::app::{Endpoint, Placement, Unplaced};
 use tombolo_model::component::{Expose, Protocol};
 use tombolo_model::condition::{self, AVAILABLE, DEGRADED, Finding, PLACED, READY};
-use tombolo_model::{AppPhase, AppStatus, Assignment, ConditionStatus};
+use tombolo_model::phrase::first_few;
+use tombolo_model::{AppPhase, AppStatus, Assignment, ConditionStatus, Reason};
 use tombolo_placement::ask;
 
 use super::News;
 use super::cause;
 use super::current::View;
 use super::verdict::Verdict;
-use crate::instances::ROLLED_BACK;
 
 /// A person reads this much.
 const MESSAGE_CHARS_MAX: usize = 1024;
@@ -56,7 +56,7 @@ pub(super) fn status(
     // As long as some wait for their turn to move, what was changed last is not all answered.
     let answered = condition::find(&conditions, PLACED).filter(|_| verdict.waits);
     let answered = answered.map_or(generation, |placed| placed.observed_generation);
-    let mut set = |kind: &str, holds: bool, reason: &str| {
+    let mut set = |kind: &str, holds: bool, reason: Reason| {
         let status = if holds { ConditionStatus::True } else { ConditionStatus::False };
         let message = message.as_str();
         let observed_generation = if kind == PLACED { answered } else { generation };
@@ -65,15 +65,16 @@ pub(super) fn status(
     };
     let is_placed = !verdict.lacks() && verdict.placements.len() == wanted && !app.spec.stopped;
     let placed_reason = match (is_placed, app.spec.stopped) {
-        (true, _) => "Placed",
-        (false, true) => "Stopped",
-        (false, false) => "Unplaceable",
+        (true, _) => Reason::Placed,
+        (false, true) => Reason::Stopped,
+        (false, false) if verdict.gave_up() => Reason::PlaceNotFound,
+        (false, false) => Reason::Unplaceable,
     };
     set(PLACED, is_placed, placed_reason);
     let serves = is_placed && up == wanted;
-    let phase_reason = phase.as_str();
+    let phase_reason = reason(phase);
     set(AVAILABLE, serves, phase_reason);
-    let ready_reason = if failed.is_some() { ROLLED_BACK } else { phase_reason };
+    let ready_reason = if failed.is_some() { Reason::RolledBack } else { phase_reason };
     set(READY, serves && is_current, ready_reason);
     let degraded_reason = cause.map_or(ready_reason, |(_, cause)| cause.reason);
     set(DEGRADED, phase == AppPhase::Degraded, degraded_reason);
@@ -89,6 +90,19 @@ pub(super) fn status(
     }
 }
 
+/// The reason of an App's conditions that says no more than its phase.
+fn reason(phase: AppPhase) -> Reason {
+    match phase {
+        // Whoever writes a status has looked, so that no condition says Pending.
+        AppPhase::Pending | AppPhase::Deploying => Reason::Deploying,
+        AppPhase::Placing => Reason::Placing,
+        AppPhase::Running => Reason::Running,
+        AppPhase::Degraded => Reason::Degraded,
+        AppPhase::Unplaceable => Reason::Unplaceable,
+        AppPhase::Stopped => Reason::Stopped,
+    }
+}
+
 fn phase(
     view: &View<'_>,
     verdict: &Verdict,
@@ -98,7 +112,9 @@ fn phase(
     let lacks = verdict.lacks();
     match () {
         () if view.app.spec.stopped => AppPhase::Stopped,
-        () if lacks && verdict.placements.is_empty() => AppPhase::Unplaceable,
+        // Only a proof makes it unplaceable: where the search gave up, it goes on.
+        () if verdict.gave_up() && !verdict.had_a_place() => AppPhase::Placing,
+        () if lacks && !verdict.had_a_place() => AppPhase::Unplaceable,
         () if lacks => AppPhase::Degraded,
         () if up == wanted => AppPhase::Running,
         () if matches!(before, Some(AppPhase::Running | AppPhase::Degraded)) => AppPhase::Degraded,
@@ -109,7 +125,7 @@ fn phase(
 fn message(view: &View<'_>, verdict: &Verdict, phase: AppPhase) -> String {
     let stays = if verdict.placements.is_empty() { "" } else { "what runs stays as it is; " };
     let text = match phase {
-        AppPhase::Stopped if view.own.is_empty() => "stopped on request".to_owned(),
+        AppPhase::Stopped if view.own.is_empty() => Reason::Stopped.says(&[]),
         AppPhase::Stopped => "stopped on request; its instances are going down".to_owned(),
         AppPhase::Running => "all instances are up".to_owned(),
         AppPhase::Pending
@@ -164,7 +180,11 @@ fn rolled_back(view: &View<'_>, verdict: &Verdict) -> Option<String> {
 /// The first trouble in full, the others by name.
 fn conflict(unplaced: &[Unplaced]) -> String {
     let Some(first) = unplaced.first() else { return String::new() };
-    let mut text = format!("{}/{} has no place: ", first.component, first.replica);
+    let (has, also) = match first.gave_up_after {
+        None => ("has no place", "nor has"),
+        Some(_) => ("waits for a place", "as does"),
+    };
+    let mut text = format!("{}/{} {has}: ", first.component, first.replica);
     text.push_str(&first.reasons.join("; "));
     if let Some(suggestion) = &first.suggestion {
         text.push_str(&format!("; {suggestion}"));
@@ -172,7 +192,7 @@ fn conflict(unplaced: &[Unplaced]) -> String {
     let others: Vec<String> =
         unplaced[1..].iter().map(|one| format!("{}/{}", one.component, one.replica)).collect();
     if !others.is_empty() {
-        text.push_str(&format!("; nor has {}", some_of(&others)));
+        text.push_str(&format!("; {also} {}", some_of(&others)));
     }
     text
 }
@@ -189,11 +209,7 @@ fn place(at: &Placement) -> String {
 }
 
 fn some_of(names: &[String]) -> String {
-    let shown = names.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(NAMED_MAX) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
+    first_few(names, NAMED_MAX)
 }
 
 /// Every address of every port that others may reach.
@@ -247,7 +263,7 @@ fn bracketed(host: &str) -> String {
 }
 
 /// What people should hear of: what is new in the placements, and what no longer has any.
-pub(super) fn news(view: &View<'_>, verdict: &Verdict) -> Vec<News> {
+pub(super) fn news(view: &View<'_>, verdict: &Verdict, status: &AppStatus) -> Vec<News> {
     let before = view.app.status.as_ref();
     let was = |at: &Placement| {
         let placements = before.iter().flat_map(|status| &status.placements);
@@ -260,14 +276,14 @@ pub(super) fn news(view: &View<'_>, verdict: &Verdict) -> Vec<News> {
         let count = before.map_or(0, |status| status.placements.len());
         if count > 0 {
             let message = format!("stopped on request, {count} instances go down");
-            news.push(News { bad: false, reason: "Stopped".to_owned(), message });
+            news.push(News { bad: false, reason: Reason::Stopped, message });
         }
         return news;
     }
     let fresh = verdict.placements.iter().filter(|at| was(at).is_none() && !at.ready);
     let fresh: Vec<String> = fresh.map(place).collect();
     if !fresh.is_empty() {
-        news.push(News { bad: false, reason: "Placed".to_owned(), message: some_of(&fresh) });
+        news.push(News { bad: false, reason: Reason::Placed, message: some_of(&fresh) });
     }
     for at in &verdict.placements {
         let Some(from) = was(at).filter(|known| known.node != at.node) else { continue };
@@ -275,41 +291,44 @@ pub(super) fn news(view: &View<'_>, verdict: &Verdict) -> Vec<News> {
             let before = from.node.as_deref().unwrap_or(&from.site);
             let why = "its node has returned, and the rule says that the original stays";
             let message = format!("{} (before on {before}): {why}", place(at));
-            news.push(News { bad: false, reason: "Returned".to_owned(), message });
+            news.push(News { bad: false, reason: Reason::Returned, message });
             continue;
         }
         let from = from.node.as_deref().unwrap_or(&from.site);
         let why = at.decision.as_ref().and_then(|decision| decision.reason.as_deref());
         let why = why.unwrap_or("its node is gone or has been silent for too long");
         let message = format!("{} (before on {from}): {why}", place(at));
-        news.push(News { bad: false, reason: "Moved".to_owned(), message });
+        news.push(News { bad: false, reason: Reason::Moved, message });
     }
     let told = |one: &Unplaced| {
         let known = before.iter().flat_map(|status| &status.unplaced);
-        known.into_iter().any(|k| k.component == one.component && k.replica == one.replica)
+        known.into_iter().any(|k| {
+            k.component == one.component
+                && k.replica == one.replica
+                && k.gave_up_after.is_some() == one.gave_up_after.is_some()
+        })
     };
     let is_new = !verdict.unplaced.iter().all(told);
     let refused = verdict.refused.join("; ");
-    let was_refused = before
-        .and_then(|status| status.message.as_deref())
-        .is_some_and(|message| !refused.is_empty() && message.contains(&refused));
+    let was_told = before.is_some_and(|before| before.message == status.message);
     if is_new {
         let message = conflict(&verdict.unplaced);
-        news.push(News { bad: true, reason: "Unplaceable".to_owned(), message });
-    } else if !refused.is_empty() && !was_refused {
-        news.push(News { bad: true, reason: "Unplaceable".to_owned(), message: refused });
+        let reason = if verdict.gave_up() { Reason::PlaceNotFound } else { Reason::Unplaceable };
+        news.push(News { bad: true, reason, message });
+    } else if !refused.is_empty() && !was_told {
+        news.push(News { bad: true, reason: Reason::Unplaceable, message: refused });
     }
     let conditions = before.map(|status| status.conditions.as_slice()).unwrap_or_default();
-    let was_told = condition::find(conditions, READY).is_some_and(|own| own.reason == ROLLED_BACK);
+    let was_told = condition::reason(conditions, READY) == Some(Reason::RolledBack);
     if let Some(message) = rolled_back(view, verdict).filter(|_| !was_told) {
-        news.push(News { bad: true, reason: ROLLED_BACK.to_owned(), message });
+        news.push(News { bad: true, reason: Reason::RolledBack, message });
     }
     // Told once for each time that it goes wrong: a retry is no news.
     let was_degraded = condition::is_true(conditions, DEGRADED);
     let cause = cause::first(view, &verdict.placements).filter(|_| !verdict.lacks());
     if let Some((at, cause)) = cause.filter(|_| !was_degraded) {
         let message = clipped(&format!("{}: {}", place(at), cause.message));
-        news.push(News { bad: true, reason: cause.reason.to_owned(), message });
+        news.push(News { bad: true, reason: cause.reason, message });
     }
     news
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tombolo_model::condition::{self, DEGRADED};
-use tombolo_model::{AppId, Assignment, ConditionStatus};
+use tombolo_model::{AppId, Assignment, Reason, Shared};
 use tombolo_placement::Strike;
 use tombolo_placement::running::Verdict;
 
@@ -21,24 +21,6 @@ pub(super) const STRIKE_AFTER: Duration = Duration::from_secs(60);
 const CALM: Duration = Duration::from_secs(600);
 /// By then a strike weighs nothing any more.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
-
-/// Reasons of a Degraded condition for which another node may do better. A revision that was rolled
-/// back is not among them: it serves, and elsewhere there would be none to go back to.
-const REASONS: [&str; 13] = [
-    "CrashLoop",
-    "EngineUnreachable",
-    "ImageOutOfReach",
-    "PortTaken",
-    "CommandNotFound",
-    "NotExecutable",
-    "NoSuchFolder",
-    "NoSuchUser",
-    "NotPermitted",
-    "DiskFull",
-    "Exhausted",
-    "Unsupported",
-    "TimedOut",
-];
 
 /// A component of an App, by the App's id.
 pub(super) type Part = (AppId, String);
@@ -56,12 +38,12 @@ pub(super) type Troubles = BTreeMap<Part, BTreeMap<String, Trouble>>;
 /// Brings what is remembered up to what is seen.
 pub(super) fn remember<'a>(
     before: &Troubles,
-    assignments: &'a [Assignment],
+    assignments: &'a [Shared<Assignment>],
     silent: &BTreeSet<&str>,
     now: Monotonic,
 ) -> Troubles {
     let mut troubles = before.clone();
-    let heard = |assignment: &&'a Assignment| {
+    let heard = |assignment: &&'a Shared<Assignment>| {
         !silent.contains(assignment.spec.node.as_deref().unwrap_or_default())
     };
     for assignment in assignments.iter().filter(heard).filter(|one| fails(one)) {
@@ -81,16 +63,16 @@ pub(super) fn remember<'a>(
     troubles
 }
 
-/// State stays where it is, whatever fails.
+/// Whether it fails for a reason for which another node may do better. State stays where it is,
+/// whatever fails. So does a revision that was rolled back: it serves, and elsewhere there would be
+/// none to go back to.
 fn fails(assignment: &Assignment) -> bool {
-    let conditions = assignment.status.iter().flat_map(|status| &status.conditions);
-    let degraded = conditions.into_iter().find(|condition| condition.kind == DEGRADED);
+    let conditions = assignment.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    let is_of_the_place = |reason: Reason| reason.blames().is_of_the_place();
     assignment.spec.fence.is_none()
         && assignment.metadata.deletion_timestamp.is_none()
-        && degraded.is_some_and(|condition: &condition::Condition| {
-            condition.status == ConditionStatus::True
-                && REASONS.contains(&condition.reason.as_str())
-        })
+        && condition::is_true(conditions, DEGRADED)
+        && condition::reason(conditions, DEGRADED).is_some_and(is_of_the_place)
 }
 
 pub(super) fn strikes(troubles: &Troubles) -> Vec<Strike> {

@@ -25,6 +25,8 @@ struct Stage {
     version: u64,
     /// Nodes on which nothing comes up, and the reason that their agents give.
     broken: BTreeMap<String, &'static str>,
+    /// The steps that a search may take, if fewer than usual.
+    work: Option<u64>,
 }
 
 impl Stage {
@@ -68,7 +70,7 @@ impl Stage {
     }
 
     fn set_ready(&mut self, node: &str, ready: bool) {
-        let known = |n: &&mut Node| n.metadata.name.as_deref() == Some(node);
+        let known = |n: &&mut Shared<Node>| n.metadata.name.as_deref() == Some(node);
         let node = self.observed.nodes.iter_mut().find(known).unwrap();
         let condition = json!({"type": "Ready", "status": if ready { "True" } else { "False" },
             "reason": "Test", "message": "no heartbeat", "lastTransitionTime": "1970-01-01T00:00:00Z"});
@@ -77,7 +79,7 @@ impl Stage {
     }
 
     fn drain(&mut self, node: &str) {
-        let known = |n: &&mut Node| n.metadata.name.as_deref() == Some(node);
+        let known = |n: &&mut Shared<Node>| n.metadata.name.as_deref() == Some(node);
         let node = self.observed.nodes.iter_mut().find(known).unwrap();
         let taint = json!({"key": "tombolo.dev/drain", "effect": "NoExecute"});
         node.spec.taints.push(serde_json::from_value(taint).unwrap());
@@ -90,7 +92,9 @@ impl Stage {
 
     fn plan(&self) -> Plan {
         let time_of_day = Time(Timestamp::UNIX_EPOCH);
-        plan(&self.observed, &self.memory, self.now, &time_of_day, &Limits::default())
+        let usual = Limits::default();
+        let limits = Limits { work: self.work.unwrap_or(usual.work), ..usual };
+        plan(&self.observed, &self.memory, self.now, &time_of_day, &limits)
     }
 
     /// One look; its first `count` actions are carried out. Those of an App are in order, and an
@@ -115,7 +119,7 @@ impl Stage {
         let done = done + plan.releases.len().min(count.saturating_sub(done));
         let doubts = plan.doubts.len().min(count.saturating_sub(done));
         for doubt in plan.doubts.into_iter().take(doubts) {
-            let is = |a: &&mut Assignment| a.metadata.name.as_ref() == Some(&doubt.name);
+            let is = |a: &&mut Shared<Assignment>| a.metadata.name.as_ref() == Some(&doubt.name);
             let one = self.observed.assignments.iter_mut().find(is).unwrap();
             self.memory.note_written(&doubt);
             one.status.as_mut().unwrap().conditions = doubt.conditions;
@@ -139,7 +143,7 @@ impl Stage {
                 made.metadata.uid = Some(format!("uid-{}", self.version));
                 made.metadata.generation = Some(1);
                 made.metadata.resource_version = version;
-                assignments.push(*made);
+                assignments.push((*made).into());
             }
             Verb::Update { name, spec, resource_version } => {
                 let one = assignments.iter_mut().find(|a| is(a, &name)).unwrap();
@@ -294,7 +298,7 @@ fn takes_nothing_apart_when_there_is_no_place_for_all() {
     check_actions(
         &stage,
         expect![[r#"
-        write the status: Unplaceable: data/0 has no place: needs 9 cpu; the only node, a1, has 4; node a1 would fit with 5 cpu less
+        write the status: Unplaceable: data/0 has no place: needs 9 cpu; the only node, a1, has 4; node a1 would fit with 5 cpu less; nor has web/0
     "#]],
     );
     stage.settle();
@@ -439,7 +443,8 @@ fn updates_one_instance_after_the_other() {
     stage.apply("shop", app(&[web.clone()]));
     stage.look(usize::MAX);
     let new = |stage: &Stage| {
-        let image = |a: &&Assignment| a.spec.run.container.as_ref().unwrap().image == "shop:2";
+        let image =
+            |a: &&Shared<Assignment>| a.spec.run.container.as_ref().unwrap().image == "shop:2";
         stage.observed.assignments.iter().filter(image).count()
     };
     assert_eq!(new(&stage), 1);

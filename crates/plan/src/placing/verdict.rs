@@ -14,6 +14,9 @@ use super::rule::original_wins;
 pub(super) struct Verdict {
     /// By component and replica.
     pub placements: Vec<Placement>,
+    /// Where instances were that are given up and have no other place. Their Assignments stay: should
+    /// the node return, they go on there. They are no placements, because nobody is served from there.
+    pub given_up: Vec<Placement>,
     pub unplaced: Vec<Unplaced>,
     /// How the App contradicts itself.
     pub refused: Vec<String>,
@@ -25,6 +28,16 @@ impl Verdict {
     /// Whether something that is asked for has no place.
     pub(super) fn lacks(&self) -> bool {
         !self.unplaced.is_empty() || !self.refused.is_empty()
+    }
+
+    /// Whether anything of it was ever given a place that it still has, or would go back to.
+    pub(super) fn had_a_place(&self) -> bool {
+        !self.placements.is_empty() || !self.given_up.is_empty()
+    }
+
+    /// Whether something has no place only because the search for it ended too soon to know.
+    pub(super) fn gave_up(&self) -> bool {
+        self.refused.is_empty() && self.unplaced.iter().any(|one| one.gave_up_after.is_some())
     }
 
     pub(super) fn of(
@@ -40,8 +53,13 @@ impl Verdict {
             let waits = plan.instances.iter().any(|one| one.step == Step::Wait);
             return Verdict { placements, waits, ..Verdict::default() };
         }
-        let placements = kept(view, planned);
-        let mut verdict = Verdict { placements, waits: placed.is_some(), ..Verdict::default() };
+        let unplaced = plan.filter(|plan| plan.outcome != Outcome::Placed);
+        let unplaced = unplaced.map_or(&[][..], |plan| &plan.unplaced);
+        let (given_up, placements) = kept(view, planned)
+            .into_iter()
+            .partition(|at| is_missing(at, unplaced) && is_lost(view, at, world));
+        let mut verdict =
+            Verdict { placements, given_up, waits: placed.is_some(), ..Verdict::default() };
         if let Some(plan) = plan.filter(|plan| plan.outcome != Outcome::Placed) {
             verdict.unplaced.clone_from(&plan.unplaced);
             let own = planned.troubles.iter().filter(|trouble| trouble.is_about_app(&plan.app));
@@ -91,6 +109,17 @@ fn kept(view: &View<'_>, planned: &tombolo_placement::Plan) -> Vec<Placement> {
         .collect();
     let wanted = |at: &&Placement| !surplus.contains(&(at.component.as_str(), at.replica));
     view.current.values().filter(wanted).map(|at| named(view, at.clone())).collect()
+}
+
+fn is_missing(at: &Placement, unplaced: &[Unplaced]) -> bool {
+    unplaced.iter().any(|one| one.component == at.component && one.replica == at.replica)
+}
+
+/// Whether the node is gone, or silent for longer than the rule of the App waits.
+fn is_lost(view: &View<'_>, at: &Placement, world: &World<'_>) -> bool {
+    let component = view.component(&at.component);
+    let node = at.node.as_deref();
+    component.zip(node).is_some_and(|(component, node)| world.is_lost(view.app, component, node))
 }
 
 fn named(view: &View<'_>, mut at: Placement) -> Placement {

@@ -143,7 +143,7 @@ fn the_original_gets_its_place_back_where_the_rule_says_so() {
 #[test]
 fn an_original_with_state_comes_back_with_a_higher_fence_and_never_beside_the_other() {
     let mut stage = returning(true);
-    let on_b1 = |a: &&Assignment| a.spec.node.as_deref() == Some("b1");
+    let on_b1 = |a: &&Shared<Assignment>| a.spec.node.as_deref() == Some("b1");
     let fence = stage.observed.assignments.iter().find(on_b1).unwrap().spec.fence.unwrap();
     stage.set_ready("a1", true);
     for _ in 0..10 {
@@ -328,4 +328,59 @@ fn doubts_what_a_silent_node_last_said_until_it_speaks_again() {
     stage.set_ready("a1", false);
     stage.settle();
     assert_eq!(available(&stage).0, ConditionStatus::True);
+}
+
+/// The instances that the status of the only App shows with a place, and those without one.
+fn shown(stage: &Stage) -> (Vec<String>, Vec<String>) {
+    let status = stage.observed.apps[0].status.clone().unwrap();
+    let key = |component: &str, replica: u32| format!("{component}/{replica}");
+    let placements = status.placements.iter().map(|at| key(&at.component, at.replica));
+    let unplaced = status.unplaced.iter().map(|one| key(&one.component, one.replica));
+    (placements.collect(), unplaced.collect())
+}
+
+#[test]
+fn an_instance_has_a_place_or_none_and_not_both() {
+    let mut stage = Stage::new(&["a1:2", "b1:2", "c1:2"]);
+    let mut web = component("web", 3, "2");
+    web["disconnect"] = json!({"action": "replace", "after": "10s"});
+    stage.apply("shop", app(&[web]));
+    stage.settle();
+    let before = stage.places();
+    stage.set_ready("a1", false);
+    stage.set_ready("b1", false);
+    stage.settle();
+    stage.pass(10);
+    stage.settle();
+    let (placed, unplaced) = shown(&stage);
+    assert_eq!((placed.len(), unplaced.len()), (1, 2), "{placed:?} {unplaced:?}");
+    assert!(unplaced.iter().all(|one| !placed.contains(one)), "{placed:?} {unplaced:?}");
+    // Their Assignments stay, and when the nodes return they are where they were.
+    assert_eq!(stage.observed.assignments.len(), 3);
+    let status = stage.observed.apps[0].status.clone().unwrap();
+    assert_eq!((status.phase, status.ready.as_deref()), (Some(AppPhase::Degraded), Some("1/3")));
+    stage.set_ready("a1", true);
+    stage.set_ready("b1", true);
+    stage.settle();
+    assert_eq!(stage.places(), before);
+}
+
+#[test]
+fn the_last_instance_is_given_up_and_known_again() {
+    let mut stage = Stage::new(&["a1:2", "b1:1"]);
+    let mut web = component("web", 1, "2");
+    web["disconnect"] = json!({"action": "replace", "after": "10s"});
+    stage.apply("shop", app(&[web]));
+    stage.settle();
+    let before = stage.places();
+    stage.set_ready("a1", false);
+    stage.settle();
+    stage.pass(10);
+    stage.settle();
+    assert_eq!(shown(&stage), (Vec::new(), vec!["web/0".to_owned()]));
+    let status = stage.observed.apps[0].status.clone().unwrap();
+    assert_eq!(status.phase, Some(AppPhase::Degraded), "it ran, and will again");
+    stage.set_ready("a1", true);
+    stage.settle();
+    assert_eq!(stage.places(), before);
 }

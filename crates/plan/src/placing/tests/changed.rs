@@ -51,7 +51,7 @@ fn an_app_that_is_put_over_itself_has_not_changed() {
     let mut stage = stage();
     stage.apply("shop", weighed("security", "shop:1"));
     stage.settle();
-    let same = stage.observed.apps[0].clone();
+    let same = (*stage.observed.apps[0]).clone();
     assert_eq!(stage.observed.put(same.clone()), 0);
     assert!(super::super::changed(&stage.observed).is_empty());
     let mut other = same;

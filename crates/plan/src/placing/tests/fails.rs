@@ -78,7 +78,7 @@ fn two_with_state_leave_a_drained_node_one_after_the_other() {
     stage.apply("shop", app(&[data]));
     for _ in 0..20 {
         stage.look(usize::MAX);
-        let going = |a: &&Assignment| a.metadata.deletion_timestamp.is_some();
+        let going = |a: &&Shared<Assignment>| a.metadata.deletion_timestamp.is_some();
         assert!(stage.observed.assignments.iter().filter(going).count() <= 1);
         stage.agents();
     }
@@ -128,8 +128,9 @@ fn an_update_that_fails_stops_with_the_first_and_is_told() {
     // The agent of the one that was given it goes back to the revision before.
     stage.agents();
     let roll_back = |stage: &mut Stage| {
-        let with_new =
-            |a: &&mut Assignment| serde_json::to_string(&a.spec.run).unwrap().contains("shop:2");
+        let with_new = |a: &&mut Shared<Assignment>| {
+            serde_json::to_string(&a.spec.run).unwrap().contains("shop:2")
+        };
         let mut count = 0;
         for assignment in stage.observed.assignments.iter_mut().filter(with_new) {
             count += 1;
@@ -181,13 +182,13 @@ fn what_grows_beyond_its_node_stays_as_it_is_and_says_why() {
 }
 
 /// Phase, reason and message of an App that has never been up, and the Events that told it.
-fn told(stage: &mut Stage) -> (AppPhase, String, String, Vec<String>) {
+fn told(stage: &mut Stage) -> (AppPhase, String, String, Vec<&'static str>) {
     let mut events = Vec::new();
     for _ in 0..3 {
         stage.agents();
         for action in stage.plan().steps.into_iter().flat_map(|steps| steps.actions) {
             if let Verb::Decide { news, .. } = action.verb {
-                events.extend(news.into_iter().filter(|one| one.bad).map(|one| one.reason));
+                events.extend(news.into_iter().filter(|one| one.bad).map(|one| one.reason.word()));
             }
         }
         stage.look(usize::MAX);
@@ -234,4 +235,38 @@ fn what_has_no_place_is_told_before_what_fails() {
     assert_eq!((phase, reason.as_str()), (AppPhase::Unplaceable, "Unplaceable"));
     assert!(message.starts_with("web/0 has no place: "), "{message}");
     assert_eq!(events, ["Unplaceable"]);
+}
+
+#[test]
+fn a_search_that_gave_up_is_told_as_such_and_not_as_impossible() {
+    // Three of 3 and three of 2 in three nodes of 5: a search without any work left finds nothing.
+    let mut stage = Stage::new(&["a1:5", "a2:5", "a3:5"]);
+    stage.work = Some(0);
+    let parts = [component("b", 3, "2"), component("c", 3, "3")];
+    stage.apply("shop", app(&parts));
+    let (phase, _, message, events) = told(&mut stage);
+    assert_eq!(phase, AppPhase::Placing);
+    assert!(message.starts_with("b/0 waits for a place: no place was found within"), "{message}");
+    assert_eq!(events, ["PlaceNotFound"]);
+    let status = stage.observed.apps[0].status.clone().unwrap();
+    let placed = condition::find(&status.conditions, condition::PLACED).unwrap();
+    assert_eq!((placed.status, placed.reason.as_str()), (ConditionStatus::False, "PlaceNotFound"));
+}
+
+#[test]
+fn what_is_reckoned_with_is_what_the_loop_remembers() {
+    let mut stage = Stage::new(&["a1:4", "b1:4"]);
+    let mut web = component("web", 1, "1");
+    web["disconnect"] = json!({"action": "replace", "after": "10s"});
+    stage.apply("shop", app(&[web]));
+    stage.settle();
+    let held = |basis: &Basis| basis.running[0].hold;
+    stage.set_ready("a1", false);
+    stage.set_ready("b1", false);
+    stage.settle();
+    stage.pass(10);
+    let remembered = Basis::of(&stage.observed, &stage.memory, stage.now);
+    assert_eq!(held(&remembered), tombolo_placement::Hold::Lost);
+    let forgotten = Basis::without_memory(&stage.observed);
+    assert_eq!(held(&forgotten), tombolo_placement::Hold::Held, "silent since now");
 }

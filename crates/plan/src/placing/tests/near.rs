@@ -31,7 +31,7 @@ fn callers(on_move: &str, nodes: &[&str]) -> Value {
 
 fn called(stage: &Stage) -> Vec<String> {
     let webs = stage.observed.assignments.iter().filter(|a| a.spec.component == "web");
-    let said = |a: &Assignment| {
+    let said = |a: &Shared<Assignment>| {
         let peer = &a.spec.peers[0];
         let bound = peer.bound.as_ref().map(|bound| format!(" bound to {bound}"));
         format!("{}{}", peer.addresses.join(","), bound.unwrap_or_default())
