@@ -1,6 +1,7 @@
 //! What the server keeps of itself under its data folder; a first start makes it.
 //!
-//! `ca.key`, `ca.crt`, `server.key`, `server.crt`, `admin.token`, `kubeconfig`. `tombolo up` calls
+//! `ca.key`, `ca.crt`, `server.key`, `server.crt`, `admin.token`, `kubeconfig`, and `secrets.key` unless
+//! that lies elsewhere ([`secrets`]). `tombolo up` calls
 //! [`open`] at every start: what is missing is made, what is stale is made anew, a key that exists
 //! is never replaced. A key is written before what depends on it, so that a start that was cut
 //! short anywhere is completed by the next. Begin reading at [`open`].
@@ -23,6 +24,7 @@ use crate::{Error, Subject};
 
 mod files;
 pub mod kubeconfig;
+pub mod secrets;
 
 use files::Folder;
 pub use files::write_secret;

@@ -32,8 +32,15 @@ pub struct Record {
     pub site: String,
     pub created: Timestamp,
     pub expires: Timestamp,
-    /// The node that has used it.
-    pub used_by: Option<String>,
+    pub used: Option<Used>,
+}
+
+/// Who has used a join token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Used {
+    pub node: String,
+    /// While the joining is under way: what tells the key of that machine from others.
+    pub key: Option<String>,
 }
 
 /// What is known of a node.
@@ -132,15 +139,18 @@ pub fn join(
         return Err(Refused::Expired { at });
     }
     let plan = |how| Plan { site: record.site.clone(), make_site: !observed.site_exists, how };
-    if let Some(by) = &record.used_by {
-        let again = by == applicant.node
-            && observed.node.as_ref().is_some_and(|known| {
-                known.key.as_deref() == Some(applicant.key) && known.site == record.site
-            });
-        return match again {
-            true => Ok(plan(How::Again)),
-            false => Err(Refused::Used { by: by.clone() }),
-        };
+    if let Some(used) = &record.used {
+        let ours = used.node == applicant.node;
+        let is_written = observed.node.as_ref().is_some_and(|known| {
+            known.key.as_deref() == Some(applicant.key) && known.site == record.site
+        });
+        if ours && is_written {
+            return Ok(plan(How::Again));
+        }
+        // The machine that has used it may go on where its joining broke off.
+        if !ours || used.key.as_deref() != Some(applicant.key) {
+            return Err(Refused::Used { by: used.node.clone() });
+        }
     }
     let Some(known) = &observed.node else { return Ok(plan(How::New)) };
     let node = || applicant.node.to_owned();
@@ -191,18 +201,6 @@ pub fn standing(
     match bearer.instance.is_some_and(copy) {
         true => Err(Fallen::Quarantined { node: node() }),
         false => Ok(()),
-    }
-}
-
-impl How {
-    /// One word, for the Event.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            How::New | How::Expected => "Joined",
-            How::Reinstalled => "Reinstalled",
-            How::Replaced { .. } => "Replaced",
-            How::Again => "JoinedAgain",
-        }
     }
 }
 

@@ -42,7 +42,7 @@ pub enum Class {
     Policies,
     JoinTokens,
     Namespaces,
-    /// Writing the system's own namespace: deleting it would delete everybody's access.
+    /// The system's own namespace: deleting it would delete everybody's access.
     SystemNamespace,
     ConfigMaps,
     Secrets,
@@ -83,6 +83,8 @@ pub enum Class {
     Lighthouse,
     /// Where an agent waits for errands and answers those that it was sent.
     Errands,
+    /// How the loops fare.
+    Loops,
     Administration,
     /// The REST APIs of other projects. Behind them a caller does with resources what the rows on
     /// those allow.
@@ -225,6 +227,13 @@ pub const RULES: &[Rule] = &[
         classes: &[Errands],
         place: Place::Anywhere,
     },
+    // What went wrong last in a loop names objects that these may read anyway.
+    Rule {
+        roles: &[Guest, User, Manager],
+        verbs: &[Verb::Get],
+        classes: &[Loops],
+        place: Place::Anywhere,
+    },
     // An agent converges to Assignments and reports on them; it never makes or deletes one. Of the
     // object beside its status it may change one thing, which the apiserver sees to: it takes hold of
     // an Assignment, and lets go of one that is being deleted.
@@ -318,6 +327,7 @@ pub const RULES: &[Rule] = &[
             Joining,
             Lighthouse,
             Errands,
+            Loops,
             Administration,
             Facades,
             OtherPaths,
@@ -372,6 +382,7 @@ const PATHS: &[(&str, Class)] = &[
     ("/tombolo/renew", Joining),
     ("/tombolo/controllers", Lighthouse),
     ("/tombolo/errands", Errands),
+    ("/tombolo/loops", Loops),
     ("/tombolo/backup", Administration),
     ("/tombolo/restore", Administration),
     ("/tombolo/audit", Administration),
@@ -410,6 +421,7 @@ impl Class {
         Joining,
         Lighthouse,
         Errands,
+        Loops,
         Administration,
         Facades,
         OtherPaths,
@@ -456,6 +468,7 @@ impl Class {
             Joining => "joining and renewing",
             Lighthouse => "the list of controllers",
             Errands => "errands for an agent's own node",
+            Loops => "how the loops fare",
             Administration => "backup, restore, audit",
             Facades => "facades (then as the rows on resources say)",
             OtherPaths => "any other path",
@@ -506,6 +519,7 @@ impl Class {
             Joining => Members::Paths(&["/tombolo/join", "/tombolo/nonce", "/tombolo/renew"]),
             Lighthouse => Members::Paths(&["/tombolo/controllers"]),
             Errands => Members::Paths(&["/tombolo/errands"]),
+            Loops => Members::Paths(&["/tombolo/loops"]),
             Administration => {
                 Members::Paths(&["/tombolo/backup", "/tombolo/restore", "/tombolo/audit"])
             }
@@ -536,7 +550,7 @@ fn of_resource(verb: Verb, resource: &Resource<'_>) -> Class {
         // Over all namespaces the system's is among them, and only those who may see everything
         // may list so; no rule on Secrets holds there but those of the ones who may.
         Secrets if resource.namespace == SYSTEM_NAMESPACE => AccessTokens,
-        Namespaces if resource.name == SYSTEM_NAMESPACE && !verb.reads() => SystemNamespace,
+        Namespaces if resource.name == SYSTEM_NAMESPACE => SystemNamespace,
         named => named,
     };
     match resource.subresource {

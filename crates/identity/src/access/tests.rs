@@ -75,6 +75,7 @@ const PATHS: &[&str] = &[
     "/healthz",
     "/livez",
     "/readyz/store",
+    "/readyz/loops",
     "/version",
     "/api",
     "/apis/tombolo.dev/v1alpha1",
@@ -84,6 +85,7 @@ const PATHS: &[&str] = &[
     "/tombolo/renew",
     "/tombolo/controllers",
     "/tombolo/errands",
+    "/tombolo/loops",
     "/tombolo/backup",
     "/tombolo/restore",
     "/tombolo/audit",
@@ -96,12 +98,13 @@ const PATHS: &[&str] = &[
 ];
 
 /// Namespace, site, node and name of the thing: the subjects' own, that of a sibling at the same
-/// site, someone else's, the system's, none.
+/// site, someone else's, the system's, one of the same name in a namespace of users, none.
 const PLACES: &[(&str, &str, &str, &str, &str)] = &[
     ("own", "shop", "north", "n1", "web"),
     ("sibling", "shop", "", "n2", "web"),
     ("other", "farm", "south", "n3", "web"),
     ("system", SYSTEM_NAMESPACE, "", "", "node-n1"),
+    ("named as the system's", "shop", "", "", "node-n1"),
     ("system, other", SYSTEM_NAMESPACE, "south", "", "node-n2"),
     ("everywhere", "", "", "", ""),
 ];

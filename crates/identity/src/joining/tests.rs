@@ -10,7 +10,7 @@ fn token() -> Token {
     Token::from_bytes([7; 32])
 }
 
-/// `token` is `unknown`, `other`, or `SITE [until TIME] [used NODE]`; the token was made at noon.
+/// `token` is `unknown`, `other`, or `SITE [until TIME] [used NODE [key K]]`; the token was made at noon.
 fn record(text: &str) -> Option<Record> {
     let mut words = text.split_whitespace();
     let site = words.next().unwrap().to_owned();
@@ -26,13 +26,14 @@ fn record(text: &str) -> Option<Record> {
         site,
         created: "2026-06-01T12:00:00Z".parse().unwrap(),
         expires: "2026-06-01T13:00:00Z".parse().unwrap(),
-        used_by: None,
+        used: None,
     };
     while let Some(word) = words.next() {
         let value = words.next().unwrap();
         match word {
             "until" => record.expires = value.parse().unwrap(),
-            "used" => record.used_by = Some(value.to_owned()),
+            "used" => record.used = Some(Used { node: value.to_owned(), key: None }),
+            "key" => record.used.as_mut().unwrap().key = Some(value.to_owned()),
             other => panic!("{other}"),
         }
     }
@@ -182,6 +183,29 @@ fn an_answer_that_was_lost_can_be_had_again_with_the_same_key() {
         true,
         "north machine m1 key k1",
         expect!["the join token expired at 2026-06-01T12:29:00Z: ask for a new one"],
+    );
+}
+
+#[test]
+fn a_joining_that_broke_off_is_gone_on_with_by_the_same_key_alone() {
+    check(
+        "north used n1 key k1",
+        true,
+        "",
+        expect!["north, make site: false: joined as a new node"],
+    );
+    check(
+        "north used n1 key k0",
+        true,
+        "",
+        expect![[r#"the join token has been used by node "n1": each is good for one machine"#]],
+    );
+    // It was done, and the node has been removed since.
+    check(
+        "north used n1",
+        true,
+        "",
+        expect![[r#"the join token has been used by node "n1": each is good for one machine"#]],
     );
 }
 
