@@ -2,10 +2,12 @@
 //! in one commit when they are missing or of another release.
 
 use serde_json::{Value, json};
+use tombolo_model::Reason;
 use tombolo_store::{Change, Expect, Write};
 
 use crate::kinds::Kind;
 use crate::object::{self, Birth, text};
+use crate::restore::Access;
 use crate::server::Api;
 use crate::status::Failure;
 use crate::write::store_failure;
@@ -72,28 +74,54 @@ fn write(api: &Api, kind: &Kind, wanted: Value) -> Result<Option<Write>, Failure
     Ok(Some(Write { key: key.into(), expect, change, note: Some(note) }))
 }
 
-/// Leaves a trace of a restore where people look: an event, and its row in the audit record.
-pub(crate) async fn note_restore(api: &Api, user: &str, revision: u64) -> Result<(), Failure> {
+/// Leaves a trace of a backup where people look: everything, with its Secrets, has left the server.
+pub(crate) async fn note_backup(api: &Api, user: &str) -> Result<(), Failure> {
+    let message = Reason::BackedUp.says(&[("user", user.to_owned())]);
+    let note = json!({"user": user, "role": "admin", "verb": "backup", "object": "/", "from": 0});
+    leave_trace(api, "backup", ("Normal", Reason::BackedUp), &message, note).await
+}
+
+/// Leaves a trace of a restore where people look.
+pub(crate) async fn note_restore(
+    api: &Api,
+    user: &str,
+    revision: u64,
+    access: Access,
+) -> Result<(), Failure> {
+    let said = [("user", user.to_owned()), ("access", access.sentence().to_owned())];
+    let message = Reason::Restored.says(&said);
+    let note = json!({
+        "user": user, "role": "admin", "verb": "restore", "object": "/", "from": 0,
+        "restored": revision, "what": access.sentence(),
+    });
+    leave_trace(api, "restore", ("Warning", Reason::Restored), &message, note).await
+}
+
+/// An event, and `note` as its row in the audit record.
+async fn leave_trace(
+    api: &Api,
+    name: &str,
+    (type_, reason): (&str, Reason),
+    message: &str,
+    mut note: Value,
+) -> Result<(), Failure> {
     let kinds = api.registry.now();
     let event = &kinds.find("", "v1", "events").expect("a core kind is always served").kind;
     let uid = uuid::Uuid::new_v4().to_string();
     let now = time::now();
     let body = json!({
-        "apiVersion": "v1", "kind": "Event", "metadata": {"name": format!("restore-{uid}")},
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": format!("{name}-{uid}")},
         "involvedObject": {"apiVersion": "v1", "kind": "Namespace", "name": SYSTEM},
-        "type": "Warning", "reason": "Restored", "count": 1,
-        "message": format!("{user} restored a backup; revoked tokens that it holds are valid again"),
+        "type": type_, "reason": reason.word(), "count": 1, "message": message,
         "firstTimestamp": now, "lastTimestamp": now,
     });
     let object =
         object::create(event, body, Some(SYSTEM), Birth { now: &now, uid: &uid, suffix: "" })?;
     let key = event.key(Some(SYSTEM), text(&object, "name"));
-    let note = encode::to_bytes(&json!({
-        "time": now, "user": user, "role": "admin", "verb": "restore", "object": "/",
-        "from": 0, "restored": revision,
-    }));
+    note["time"] = json!(now);
     let change = Change::Put(encode::draft(&object));
-    let write = Write { key: key.into(), expect: Expect::Absent, change, note: Some(note) };
+    let note = Some(encode::to_bytes(&note));
+    let write = Write { key: key.into(), expect: Expect::Absent, change, note };
     let stored = api.store.commit(vec![write]).await;
     stored.map(drop).map_err(|error| store_failure(event, "", &error))
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 use tombolo_store::{Draft, Object};
 
 use crate::kinds::Kind;
+use crate::object;
 
 /// The object as it is stored: its bytes with a gap for the revision, which only the store knows.
 /// The revision comes first in `metadata`, where its place is known without a search.
@@ -41,6 +42,13 @@ pub fn draft(object: &Value) -> Draft {
 /// The object of stored bytes. They were written by [`draft`], so that they parse.
 pub fn parse(object: &Object) -> Value {
     serde_json::from_slice(&object.bytes).expect("the store holds what draft wrote")
+}
+
+/// Whether the stored object is being deleted. Asked of its namespace and its definition for every object
+/// that is created, and a definition may be large: it is parsed only if it has the word at all.
+pub fn is_deleting(object: &Object) -> bool {
+    let word = br#""deletionTimestamp":"#;
+    memchr::memmem::find(&object.bytes, word).is_some() && object::is_deleting(&parse(object))
 }
 
 /// The stored object as a value, in the version that was asked for.
@@ -91,9 +99,9 @@ impl ListMeta {
     }
 }
 
-pub fn list(kind: &Kind, meta: &ListMeta, items: &[Bytes]) -> Bytes {
-    let size: usize = items.iter().map(|item| item.len() + 1).sum();
-    let mut bytes = BytesMut::with_capacity(size + 256);
+/// A list up to its first item.
+pub(crate) fn list_head(kind: &Kind, meta: &ListMeta) -> BytesMut {
+    let mut bytes = BytesMut::with_capacity(1024);
     bytes.put_slice(br#"{"kind":"#);
     bytes.put_slice(&to_bytes(&Value::String(kind.list_kind.clone())));
     bytes.put_slice(br#","apiVersion":"#);
@@ -101,6 +109,12 @@ pub fn list(kind: &Kind, meta: &ListMeta, items: &[Bytes]) -> Bytes {
     bytes.put_slice(br#","metadata":"#);
     bytes.put_slice(&to_bytes(&meta.to_json()));
     bytes.put_slice(br#","items":["#);
+    bytes
+}
+
+pub fn list(kind: &Kind, meta: &ListMeta, items: &[Bytes]) -> Bytes {
+    let mut bytes = list_head(kind, meta);
+    bytes.reserve(items.iter().map(|item| item.len() + 1).sum());
     for (index, item) in items.iter().enumerate() {
         if index > 0 {
             bytes.put_u8(b',');

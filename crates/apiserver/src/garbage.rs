@@ -155,5 +155,45 @@ fn call_for(api: &Api, key: &str) -> Call {
     let query = Query { field_manager: Some("tombolo-garbage".to_owned()), ..Query::default() };
     let subject = Subject::system("garbage");
     let headers = http::HeaderMap::new();
-    Call { api: api.clone(), served, target, query, headers, subject, key: None }
+    let api = api.clone();
+    Call { api, served, target, query, headers, subject, key: None, payer: None, place: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use tombolo_identity::Token;
+    use tombolo_store::Options;
+
+    use super::*;
+
+    /// Makes a ConfigMap and gives its uid.
+    async fn make(api: &Api, name: &str) -> String {
+        let client = api.client(Subject::first_admin());
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+        let request = http::Request::post("/api/v1/namespaces/default/configmaps")
+            .header("content-type", "application/json")
+            .body(map.to_string().into_bytes());
+        let made: Value = client.request(request.unwrap()).await.unwrap();
+        object::text(&made, "uid").to_owned()
+    }
+
+    /// What is to go was looked at a moment ago; somebody may have deleted it since and made another.
+    #[tokio::test]
+    async fn what_was_made_again_under_the_same_name_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path(), Options::default()).unwrap();
+        let api = Api::open(store, Token::from_bytes([7; 32]).hash()).await.unwrap();
+        let key = "/configmaps/default/a".to_owned();
+        let old = make(&api, "a").await;
+        let clear_up = Action::Delete { key: key.clone(), uid: old.clone(), why: "a test" };
+        apply(&api, &clear_up).await.unwrap();
+        assert!(api.store.get(&key).is_none(), "the one that was meant is gone");
+
+        let new = make(&api, "a").await;
+        assert_ne!(new, old);
+        let refused = apply(&api, &clear_up).await.unwrap_err();
+        assert_eq!(refused.code, 409, "{}", refused.message);
+        let left = encode::parse(&api.store.get(&key).expect("the other one is there"));
+        assert_eq!(object::text(&left, "uid"), new);
+    }
 }

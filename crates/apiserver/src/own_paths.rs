@@ -1,7 +1,6 @@
-//! What the Kubernetes protocol has no word for: health, backup, restore, the audit record, the
-//! joining of machines, the list of controllers and the errands of agents.
+//! What the Kubernetes protocol has no word for: backup, restore and the audit record.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -11,31 +10,21 @@ use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use serde_json::{Value, json};
 use tombolo_identity::Permit;
+use tombolo_seal::{Key, Reader, Writer};
 
 use crate::answer::Answer;
-use crate::errands::listen;
 use crate::request::Query;
-use crate::server::{Api, peer};
+use crate::restore::{self, Access};
+use crate::server::Api;
 use crate::status::Failure;
-use crate::{joining, lighthouse};
+use crate::time;
 
 /// Rows of the audit record in one answer.
 const AUDIT_ROWS_MAX: usize = 10_000;
+/// Of a backup in memory at once.
+const PIECE_BYTES: usize = 64 * 1024;
 /// The largest backup that is taken back over the wire.
 const BACKUP_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
-
-/// `/livez`, `/readyz` and `/healthz` tell only whether, so that anybody may ask.
-pub(crate) fn health(api: &Api, path: &str, query: &Query) -> Response {
-    if path.starts_with("/readyz") && api.store.is_closed() {
-        let failure = Failure::new(503, "ServiceUnavailable", "the store is closed");
-        return failure.into_response();
-    }
-    if !query.verbose {
-        return Answer::text("ok").into_response();
-    }
-    let name = path.trim_matches('/').split('/').next().unwrap_or_default();
-    Answer::text(format!("[+]store ok\n{name} check passed\n")).into_response()
-}
 
 /// A request to a path of our own, allowed.
 #[derive(Debug)]
@@ -52,23 +41,12 @@ pub(crate) async fn answer(
     body: Body,
 ) -> Result<Response, Failure> {
     match (operation, asked.parts.method.as_str()) {
-        ("backup", "GET") => backup(api).await,
-        ("restore", "POST") => restore(api, &asked.permit, body).await,
-        ("audit", "GET") => audit(api, asked.query).await,
-        ("join", "POST") => joining::join(api, peer(asked.parts), body).await,
-        ("nonce", "GET") => joining::nonce(api),
-        ("renew", "POST") => joining::renew(api, peer(asked.parts), body).await,
-        ("controllers", "GET") => lighthouse::list(api),
-        ("controllers", "POST") => lighthouse::register(api, &asked.permit, body).await,
-        ("errands", "GET") => listen::wait(api, &asked.permit, asked.parts),
-        ("errands", "POST") => {
-            let id = asked.query.id.as_deref().unwrap_or_default();
-            listen::answer(api, &asked.permit, id, body)
+        ("backup", "GET") => backup(api, &asked.permit).await,
+        ("restore", "POST") => {
+            restore(api, &asked.permit, asked.query.access.unwrap_or_default(), body).await
         }
-        (
-            "backup" | "restore" | "audit" | "join" | "nonce" | "renew" | "controllers" | "errands",
-            method,
-        ) => {
+        ("audit", "GET") => audit(api, asked.query).await,
+        ("backup" | "restore" | "audit", method) => {
             let message = format!("{method} is not possible on /tombolo/{operation}");
             Err(Failure::new(405, "MethodNotAllowed", message))
         }
@@ -77,36 +55,79 @@ pub(crate) async fn answer(
 }
 
 /// The backup goes to a file without a name first: memory stays small however large it is.
-async fn backup(api: &Api) -> Result<Response, Failure> {
+async fn backup(api: &Api, permit: &Permit) -> Result<Response, Failure> {
+    // Whoever takes everything along leaves a trace before. But where the disk is full, a backup may
+    // be the way out, and it is given without.
+    if let Err(failure) = crate::bootstrap::note_backup(api, &permit.subject().name).await {
+        tracing::error!(
+            why = failure.message,
+            "a backup is made that the audit record does not have"
+        );
+    }
     let store = api.store.clone();
-    let file = tokio::task::spawn_blocking(move || -> std::io::Result<std::fs::File> {
-        let mut file = tempfile::tempfile()?;
-        let mut writer = std::io::BufWriter::new(&mut file);
-        store.backup(&mut writer).map_err(std::io::Error::other)?;
-        writer.flush()?;
-        drop(writer);
-        std::io::Seek::rewind(&mut file)?;
-        Ok(file)
+    let spooled = tokio::task::spawn_blocking(move || -> std::io::Result<Reader<std::fs::File>> {
+        let mut spool = Spool::new()?;
+        store.backup(&mut spool.writer).map_err(std::io::Error::other)?;
+        spool.rewound()
     });
     let failed = |why: String| Failure::internal(format!("the backup failed: {why}"));
-    let file = file.await.map_err(|error| failed(error.to_string()))?;
-    let file = tokio::fs::File::from_std(file.map_err(|error| failed(error.to_string()))?);
-    let body = Body::from_stream(tokio_util::io::ReaderStream::new(file));
+    let spooled = spooled.await.map_err(|error| failed(error.to_string()))?;
+    let spooled = spooled.map_err(|error| failed(error.to_string()))?;
+    let body = Body::from_stream(futures::stream::try_unfold(spooled, next_piece));
     Ok(([(CONTENT_TYPE, "application/octet-stream")], body).into_response())
 }
 
-async fn restore(api: &Api, permit: &Permit, body: Body) -> Result<Response, Failure> {
+async fn next_piece(
+    mut spooled: Reader<std::fs::File>,
+) -> std::io::Result<Option<(Bytes, Reader<std::fs::File>)>> {
+    let reading = tokio::task::spawn_blocking(move || {
+        let mut piece = vec![0; PIECE_BYTES];
+        let length = spooled.read(&mut piece)?;
+        piece.truncate(length);
+        Ok((length > 0).then(|| (Bytes::from(piece), spooled)))
+    });
+    reading.await.map_err(std::io::Error::other)?
+}
+
+/// A file without a name that holds Secrets for a moment, sealed with a key that is in memory alone: what
+/// is left of it on the disk is worth nothing.
+struct Spool {
+    writer: Writer<std::fs::File>,
+    key: Key,
+}
+
+impl Spool {
+    fn new() -> std::io::Result<Spool> {
+        let key = Key::generate()?;
+        Ok(Spool { writer: Writer::new(tempfile::tempfile()?, &key)?, key })
+    }
+
+    fn rewound(self) -> std::io::Result<Reader<std::fs::File>> {
+        let mut file = self.writer.finish()?;
+        std::io::Seek::rewind(&mut file)?;
+        Ok(Reader::new(file, &self.key)?)
+    }
+}
+
+async fn restore(
+    api: &Api,
+    permit: &Permit,
+    access: Access,
+    body: Body,
+) -> Result<Response, Failure> {
     let refused = |why: String| Failure::bad_request(format!("nothing was restored: {why}"));
     let file = spool(body).await.map_err(|error| refused(error.to_string()))?;
-    let revision = api.store.restore(file).await.map_err(|error| refused(error.to_string()))?;
+    let amend = restore::amend(access, time::now());
+    let restored = api.store.restore(file, amend).await;
+    let revision = restored.map_err(|error| refused(error.to_string()))?;
     api.registry.reload(&api.store);
     crate::bootstrap::run(api).await?;
-    crate::bootstrap::note_restore(api, &permit.subject().name, revision).await?;
+    crate::bootstrap::note_restore(api, &permit.subject().name, revision, access).await?;
     Ok(Answer::value(&json!({"revision": revision})).into_response())
 }
 
-async fn spool(body: Body) -> std::io::Result<std::fs::File> {
-    let mut file = tempfile::tempfile()?;
+async fn spool(body: Body) -> std::io::Result<Reader<std::fs::File>> {
+    let mut spool = Spool::new()?;
     let mut stream = body.into_data_stream().map_err(std::io::Error::other);
     let mut size = 0;
     while let Some(chunk) = stream.try_next().await? {
@@ -114,10 +135,9 @@ async fn spool(body: Body) -> std::io::Result<std::fs::File> {
         if size > BACKUP_BYTES_MAX {
             return Err(std::io::Error::other("the backup is larger than 4 GiB"));
         }
-        file.write_all(&chunk)?;
+        spool.writer.write_all(&chunk)?;
     }
-    std::io::Seek::rewind(&mut file)?;
-    Ok(file)
+    spool.rewound()
 }
 
 /// One JSON object a line: the revision that a write led to, and who wrote what.

@@ -1,23 +1,25 @@
 //! Get and list.
 
+use axum::response::Response;
 use bytes::Bytes;
-use http::StatusCode;
+use http_body::Body as _;
 use serde_json::Value;
 use tombolo_identity::Permit;
-use tombolo_store::{At, Object};
+use tombolo_store::At;
 
 use crate::accept::{self, Representation};
 use crate::answer::Answer;
-use crate::encode::{self, ListMeta};
+use crate::encode;
+use crate::gather::Gather;
+use crate::listing::{Form, Listing};
 use crate::request::RevisionMatch;
 use crate::select::{Continue, Selection};
 use crate::server::Call;
 use crate::status::Failure;
 use crate::table::{self, Headings, IncludeObject};
 use crate::time;
-
-/// How many objects are looked at in one go when a selector leaves few of them.
-const PAGE_OBJECTS: usize = 1000;
+use crate::traffic::Prepaid;
+use crate::traffic::flow::collection;
 
 pub(crate) fn get(call: &Call, _permit: &Permit) -> Result<Answer, Failure> {
     not_ahead(call)?;
@@ -55,73 +57,37 @@ pub(crate) fn yaml(value: &Value) -> Result<Answer, Failure> {
     Ok(Answer { content_type: "application/yaml", ..Answer::text(text) })
 }
 
-pub(crate) fn list(call: &Call, _permit: &Permit) -> Result<Answer, Failure> {
+pub(crate) async fn list(call: &Call, _permit: &Permit) -> Result<Response, Failure> {
     let kind = &call.served.kind;
     let selection = Selection::new(kind, &call.target, &call.query)?.within(kind, &call.subject);
-    let (meta, objects) = select_page(call, &selection)?;
-    let values = || objects.iter().map(|object| encode::parse(object)).collect::<Vec<Value>>();
-    let answer = match call.representation(accept::OF_A_LIST)? {
-        Representation::Table => {
-            let (include, now) = (included(call)?, time::timestamp());
-            Answer::value(&call.served.columns.list(&meta.to_json(), &values(), include, now))
-        }
-        Representation::PartialObject | Representation::PartialObjectList => {
-            Answer::value(&table::partial_object_list(&meta.to_json(), &values()))
-        }
-        Representation::Yaml => {
-            let bytes = as_list(call, &meta, &objects);
-            yaml(&serde_json::from_slice(&bytes).unwrap_or_default())?
-        }
-        _ => Answer::json(as_list(call, &meta, &objects)),
+    let form = match call.representation(accept::OF_A_LIST)? {
+        Representation::Table => Form::Table { include: included(call)?, now: time::timestamp() },
+        Representation::PartialObject | Representation::PartialObjectList => Form::Partial,
+        Representation::Yaml => Form::Yaml,
+        _ => Form::Objects,
     };
-    Ok(answer.with_code(StatusCode::OK))
-}
-
-fn as_list(call: &Call, meta: &ListMeta, objects: &[std::sync::Arc<Object>]) -> Bytes {
-    let kind = &call.served.kind;
-    let items: Vec<Bytes> = objects.iter().map(|object| encode::in_version(kind, object)).collect();
-    encode::list(kind, meta, &items)
-}
-
-/// The objects of one answer, and where the next one goes on.
-fn select_page(
-    call: &Call,
-    selection: &Selection,
-) -> Result<(ListMeta, Vec<std::sync::Arc<Object>>), Failure> {
-    let limit = call.query.limit.unwrap_or(usize::MAX);
     let from = call.query.continue_.as_deref().map(Continue::decode).transpose()?;
-    let mut at = match &from {
+    let at = match &from {
         Some(from) => At::Revision(from.revision),
         None => wanted_revision(call)?,
     };
-    let mut after = from.map(|from| from.after);
-    let mut chosen = Vec::new();
-    loop {
-        let want = if selection.takes_all() { limit } else { PAGE_OBJECTS };
-        let page = call
-            .api
-            .store
-            .list(&selection.prefix, at, after.as_deref(), want)
-            .map_err(|error| crate::write::store_failure(&call.served.kind, "", &error))?;
-        at = At::Revision(page.revision);
-        after = page.objects.last().map(|object| object.key.to_string());
-        for (index, object) in page.objects.iter().enumerate() {
-            if !selection.matches(object) {
-                continue;
-            }
-            chosen.push(object.clone());
-            let last_of_all = !page.more && index + 1 == page.objects.len();
-            if chosen.len() == limit && !last_of_all {
-                let token = Continue { revision: page.revision, after: object.key.to_string() };
-                let remaining = selection.takes_all().then_some(page.remaining);
-                let continue_ = Some(token.encode());
-                return Ok((ListMeta { revision: page.revision, continue_, remaining }, chosen));
-            }
-        }
-        if !page.more {
-            return Ok((ListMeta { revision: page.revision, ..ListMeta::default() }, chosen));
-        }
+    let limit = call.query.limit.unwrap_or(usize::MAX);
+    let gather = Gather::all(call, selection.into());
+    let gather = gather.page(at, from.map(|from| from.after), limit);
+    let gathered = gather.run(call).await?;
+    if call.query.limit.is_none() {
+        call.api.traffic.remember(collection(&call.target), gathered.looked_at_bytes);
     }
+    let charge = call.pay(gathered.bytes)?;
+    let listing = Listing::new(call.served.clone(), form, &gathered.meta, gathered.objects)?;
+    let mut response = listing.into_response();
+    // A small one has arrived whole and is counted like any other answer.
+    if response.body().size_hint().exact().is_none()
+        && let Some(charge) = charge
+    {
+        response.extensions_mut().insert(Prepaid::all(charge));
+    }
+    Ok(response)
 }
 
 fn wanted_revision(call: &Call) -> Result<At, Failure> {

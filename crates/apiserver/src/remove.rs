@@ -3,9 +3,10 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 use tombolo_identity::Permit;
-use tombolo_store::{At, Change, Expect};
+use tombolo_store::{Change, Expect};
 
 use crate::answer::Answer;
+use crate::gather::Gather;
 use crate::object::{self, Deletion, text};
 use crate::request::Propagation;
 use crate::select::Selection;
@@ -58,13 +59,9 @@ pub(crate) async fn collection(
     }
     let options = options(call, body)?;
     let selection = Selection::new(kind, &call.target, &call.query)?;
-    let page = call
-        .api
-        .store
-        .list(&selection.prefix, At::Latest, None, usize::MAX)
-        .map_err(|error| crate::write::store_failure(kind, "", &error))?;
+    let gathered = Gather::all(call, selection.into()).run(call).await?;
     let mut gone = Vec::new();
-    for object in page.objects.iter().filter(|object| selection.matches(object)) {
+    for object in &gathered.objects {
         let value = encode::parse(object);
         match delete(call, text(&value, "name"), object::namespace_of(&value), &options).await {
             Ok(Gone::Now(object) | Gone::Later(object)) => gone.push(encode::to_bytes(&object)),

@@ -8,6 +8,7 @@ use http::Method;
 use percent_encoding::percent_decode_str;
 use tombolo_identity::Verb;
 
+use crate::restore::Access;
 use crate::status::Failure;
 
 /// Longer paths name nothing that we serve.
@@ -198,7 +199,8 @@ pub struct Query {
     pub propagation: Option<Propagation>,
     pub verbose: bool,
     pub after: Option<u64>,
-    pub id: Option<String>,
+    /// Of a restore.
+    pub access: Option<Access>,
 }
 
 impl Query {
@@ -249,7 +251,7 @@ impl Query {
             },
             verbose: values.contains_key("verbose"),
             after: number(&values, "after")?,
-            id: get("id"),
+            access: choice(&values, "access", Access::CHOICES)?,
         })
     }
 }

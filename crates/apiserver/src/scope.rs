@@ -15,12 +15,14 @@ use tombolo_store::At;
 use crate::encode;
 use crate::kinds::Kind;
 use crate::object::{Part, is_deleting, text};
-use crate::own_writes::EVENT_NAMESPACE;
 use crate::request::{Query, Target};
 use crate::server::{Api, authorize, content_type, read_body};
 use crate::status::Failure;
 use crate::write::decode_body;
 use tombolo_document::selector::{FieldSelector, LabelSelector, Rule};
+
+/// Events about what has no namespace are where Kubernetes puts such.
+const EVENT_NAMESPACE: &str = "default";
 
 /// A request of an agent.
 #[derive(Clone, Copy, Debug)]

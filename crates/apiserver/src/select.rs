@@ -1,6 +1,7 @@
 //! Which objects a list, a watch or a deletecollection is about: the key, the labels, the fields.
 
 use serde_json::Value;
+use tombolo_identity::token::SYSTEM_NAMESPACE;
 use tombolo_identity::{Role, Subject};
 use tombolo_model::keys::GROUP;
 use tombolo_store::Object;
@@ -22,6 +23,8 @@ pub(crate) struct Selection {
     fields: Option<FieldSelector>,
     /// The agent who asks, by site and node: it sees what is for it, whatever the selectors say.
     agent: Option<(String, String)>,
+    /// The key of an object of the kind that is not for whoever asks.
+    hidden: Option<String>,
 }
 
 impl Selection {
@@ -44,7 +47,7 @@ impl Selection {
         let exact =
             name.filter(|_| one_place).map(|name| kind.key(target.namespace.as_deref(), name));
         let prefix = exact.clone().unwrap_or(prefix);
-        Ok(Selection { prefix, exact, labels, fields, agent: None })
+        Ok(Selection { prefix, exact, labels, fields, agent: None, hidden: None })
     }
 
     /// Narrows the selection to what `subject` may see of the kind.
@@ -55,11 +58,17 @@ impl Selection {
         {
             self.agent = Some((site.clone(), node.clone()));
         }
+        if kind.is("", "Namespace") && !sees_the_system(&subject.role) {
+            self.hidden = Some(kind.key(None, SYSTEM_NAMESPACE));
+        }
         self
     }
 
     pub(crate) fn matches(&self, object: &Object) -> bool {
         if self.exact.as_deref().is_some_and(|key| key != &*object.key) {
+            return false;
+        }
+        if self.hidden.as_deref().is_some_and(|key| key == &*object.key) {
             return false;
         }
         if self.labels.is_none() && self.fields.is_none() && self.agent.is_none() {
@@ -77,6 +86,15 @@ impl Selection {
             && self.labels.is_none()
             && self.fields.is_none()
             && self.agent.is_none()
+            && self.hidden.is_none()
+    }
+}
+
+/// As the table of rights says of the namespace `tombolo-system` itself.
+fn sees_the_system(role: &Role) -> bool {
+    match role {
+        Role::Admin | Role::System => true,
+        Role::Anonymous | Role::Guest | Role::User | Role::Manager | Role::Agent { .. } => false,
     }
 }
 

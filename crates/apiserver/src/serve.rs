@@ -2,20 +2,18 @@
 //!
 //! `tombolo up` calls [`serve`] with bound listeners. A loopback address takes TLS and plain HTTP
 //! on one port, told apart by the first byte; any other address takes TLS only. Everything that a
-//! client can hold on to is bounded by [`Limits`]. Every request carries a [`Peer`].
+//! client can hold on to is bounded, by [`Limits`] and by [`Traffic`]. Every request carries a [`Peer`].
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
 use http::Request;
 use hyper::body::Incoming;
-use hyper::rt::Executor;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -23,7 +21,7 @@ use jiff::Timestamp;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -33,7 +31,12 @@ use tower::ServiceExt as _;
 use tombolo_identity::Subject;
 use tombolo_identity::tls::{CertificateIdentity, certificate_identity};
 
+use self::streams::Streams;
 use crate::time;
+use crate::traffic::{Connection, Progress, Traffic};
+
+mod loan;
+mod streams;
 
 /// Who is at the other end of the connection; in the extensions of every request.
 #[derive(Clone, Debug)]
@@ -50,8 +53,6 @@ pub struct Peer {
 
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Past it, clients wait in the queue of the system until others leave.
-    pub connections_max: usize,
     /// From the connection to the first byte, and again to the end of the TLS handshake.
     pub greeting: Duration,
     /// For the whole head of a request; also how long an idle HTTP/1 connection is kept.
@@ -71,8 +72,6 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            // A thousand agents with three connections each, and room for people.
-            connections_max: 4096,
             greeting: Duration::from_secs(10),
             head: Duration::from_secs(30),
             // Long selectors travel in the head; nothing else is large.
@@ -100,16 +99,11 @@ pub async fn serve(
     router: Router,
     tls: Arc<ServerConfig>,
     limits: Limits,
+    traffic: Arc<Traffic>,
     shutdown: impl Future<Output = ()>,
 ) -> Ended {
     let (stop, stopping) = watch::channel(false);
-    let server = Server {
-        router,
-        tls: TlsAcceptor::from(tls),
-        limits,
-        room: Arc::new(Semaphore::new(limits.connections_max)),
-        stopping,
-    };
+    let server = Server { router, tls: TlsAcceptor::from(tls), limits, traffic, stopping };
     let accepting = listeners.into_iter().map(|listener| server.clone().accept_all(listener));
     let mut accepting = pin!(futures::future::join_all(accepting));
     let ended = tokio::select! {
@@ -127,7 +121,7 @@ struct Server {
     router: Router,
     tls: TlsAcceptor,
     limits: Limits,
-    room: Arc<Semaphore>,
+    traffic: Arc<Traffic>,
     stopping: watch::Receiver<bool>,
 }
 
@@ -172,19 +166,22 @@ impl Server {
         let loopback = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
         let mut connections = JoinSet::new();
         loop {
-            let (stream, address, place) = tokio::select! {
+            let (stream, address) = tokio::select! {
                 _ = self.stopping.wait_for(|stop| *stop) => break,
                 // Ended tasks are collected as they end, so that the set does not grow.
                 Some(ended) = connections.join_next() => {
                     report(ended);
                     continue;
                 }
-                accepted = accept(&listener, &self.room) => accepted,
+                accepted = accept(&listener) => accepted,
             };
             let server = self.clone();
+            let (connection, evicted) = self.traffic.connect(address.ip());
             connections.spawn(async move {
-                server.converse(stream, address, loopback).await;
-                drop(place);
+                tokio::select! {
+                    () = server.converse(stream, address, connection, loopback) => (),
+                    _ = evicted => tracing::debug!(%address, "it made room for another connection"),
+                }
             });
         }
         // Whoever comes now is refused by the system, at once.
@@ -193,7 +190,13 @@ impl Server {
     }
 
     /// One connection, from its first byte to its end.
-    async fn converse(mut self, stream: TcpStream, address: SocketAddr, loopback: bool) {
+    async fn converse(
+        mut self,
+        stream: TcpStream,
+        address: SocketAddr,
+        connection: Connection,
+        loopback: bool,
+    ) {
         // Answers are written whole; waiting for more would only delay events of watches.
         let _ = stream.set_nodelay(true);
         let mut stopping = self.stopping.clone();
@@ -204,11 +207,13 @@ impl Server {
         };
         let result = match greeted {
             Ok(Greeted::Plain(stream)) => {
-                self.answer(stream, Caller { address, certificate: None, tls: false }).await
+                let caller = Caller { address, connection, certificate: None, tls: false };
+                self.answer(stream, caller).await
             }
             Ok(Greeted::Tls(stream)) => {
                 let certificate = certificate_of(&stream);
-                self.answer(*stream, Caller { address, certificate, tls: true }).await
+                let caller = Caller { address, connection, certificate, tls: true };
+                self.answer(*stream, caller).await
             }
             Ok(Greeted::Closed(why)) => Err(why.into()),
             Err(error) => Err(error.into()),
@@ -254,21 +259,37 @@ impl Server {
             let asked = asked.clone();
             move |request: Request<Incoming>| {
                 asked.store(true, Ordering::Relaxed);
-                let mut request = request.map(Body::new);
+                let (mut request, loan) = loan::lend(request);
                 request.extensions_mut().insert(caller.peer(time::timestamp()));
-                router.clone().oneshot(request)
+                request.extensions_mut().insert(caller.connection.clone());
+                let answering = router.clone().oneshot(request);
+                async move {
+                    let response = answering.await?;
+                    if response.status().is_client_error() || response.status().is_server_error() {
+                        loan.read_to_the_end().await;
+                    }
+                    Ok::<_, std::convert::Infallible>(response)
+                }
             }
         });
-        let builder = self.builder();
+        let streams = Streams::new(self.traffic.limits().write);
+        let builder = self.builder(streams.clone());
         let mut connection =
             pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
         // The parser's own limit begins only when the version of HTTP is known.
         let mut silence = pin!(sleep(self.limits.head));
         let mut silent = true;
         let mut open = true;
+        let progress = Progress::default();
+        let write = self.traffic.limits().write;
+        let mut stands_still = pin!(progress.stands_still(write));
         loop {
             tokio::select! {
-                ended = connection.as_mut() => return ended,
+                // The connection first: what it writes is what the next one looks at.
+                biased;
+                ended = progress.scope(connection.as_mut()) => return ended,
+                () = &mut stands_still => return Err("the client does not read its answer".into()),
+                () = streams.stuck() => return Err("the client does not read its answers".into()),
                 () = &mut silence, if silent => {
                     silent = false;
                     if !asked.load(Ordering::Relaxed) {
@@ -283,9 +304,9 @@ impl Server {
         }
     }
 
-    fn builder(&self) -> Builder<Streams> {
+    fn builder(&self, streams: Streams) -> Builder<Streams> {
         let limits = &self.limits;
-        let mut builder = Builder::new(Streams::default());
+        let mut builder = Builder::new(streams);
         builder
             .http1()
             .timer(TokioTimer::new())
@@ -314,6 +335,7 @@ enum Greeted {
 #[derive(Clone)]
 struct Caller {
     address: SocketAddr,
+    connection: Connection,
     certificate: Option<Result<CertificateIdentity, String>>,
     tls: bool,
 }
@@ -342,15 +364,10 @@ fn certificate_of(stream: &TlsStream<TcpStream>) -> Option<Result<CertificateIde
     Some(certificate_identity(certificate, time::timestamp()).map_err(|error| error.to_string()))
 }
 
-/// Waits for room first: a client past the limit costs nothing but its place in the queue.
-async fn accept(
-    listener: &TcpListener,
-    room: &Arc<Semaphore>,
-) -> (TcpStream, SocketAddr, OwnedSemaphorePermit) {
-    let place = room.clone().acquire_owned().await.expect("the semaphore is never closed");
+async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {
-            Ok((stream, address)) => return (stream, address, place),
+            Ok(accepted) => return accepted,
             Err(error) => {
                 let pause = pause_after(&error);
                 if !pause.is_zero() {
@@ -397,25 +414,6 @@ fn report(ended: Result<(), tokio::task::JoinError>) {
             tracing::error!(%error, "a request made the server stumble; its connection is closed");
         }
         Err(_) | Ok(()) => (),
-    }
-}
-
-/// Runs the requests of one HTTP/2 connection, and ends them when the connection is cut: none
-/// goes on for a client that is gone.
-#[derive(Clone, Default)]
-struct Streams(Arc<Mutex<JoinSet<()>>>);
-
-impl<F> Executor<F> for Streams
-where
-    F: Future<Output = ()> + Send + 'static,
-{
-    fn execute(&self, stream: F) {
-        // A panic while the lock was held cannot leave the set half changed.
-        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some(ended) = running.try_join_next() {
-            report(ended);
-        }
-        running.spawn(stream);
     }
 }
 

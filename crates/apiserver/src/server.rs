@@ -1,45 +1,44 @@
 //! The server: its state, and the way of a request from the socket to its handler.
 //!
-//! Every request is answered by [`Api::dispatch`]: read what it asks, who asks, whether they may,
-//! whether there is room; then one handler.
+//! Every request is answered by [`Api::dispatch`]: read what it asks, who asks, whether they may; then one
+//! handler. Requests from a socket have passed [`crate::traffic`] before.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Router};
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, IF_NONE_MATCH, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, Method};
 use http_body_util::{BodyExt as _, Limited};
 use serde_json::json;
-use tombolo_identity::{Authority, Permit, Role, Subject, TokenHash, Verb, Via, access};
+use tombolo_identity::{Permit, Role, Subject, TokenHash, Verb, Via, access};
 use tombolo_store::Store;
+use tower::ServiceExt as _;
 
 use crate::accept::{self, Representation};
 use crate::answer::{Answer, cached};
 use crate::discovery::{self, Aggregated, Area};
-use crate::door::Door;
-use crate::errands::{Errands, subresource};
+use crate::health::Loops;
 use crate::registry::{Registry, Served};
 use crate::request::{Path, Query, Target, parse_path, verb};
 use crate::serve::Peer;
 use crate::status::Failure;
-use crate::traffic::Traffic;
+use crate::traffic::flow::Flow;
+use crate::traffic::{Charge, Good, Payer, Place, Traffic};
 use crate::{
-    agents, authenticate, encode, openapi, own_paths, read, remove, review, scale, scope, watch,
-    write,
+    agents, authenticate, encode, health, openapi, own_paths, read, remove, review, scale, scope,
+    traffic, watch, write,
 };
 use tombolo_document::apply;
 
 /// The largest body: twice what Kubernetes' own store would take.
 pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 /// A client that sends its body slower than this is not coming to an end.
-const BODY_TIME_MAX: Duration = Duration::from_secs(30);
-/// Who sends even more than this by mistake finds the connection closed.
-const SURPLUS_BYTES_MAX: usize = 16 * 1024 * 1024;
+pub(crate) const BODY_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// The API over one store. Cheap to clone; all clones are the same server.
 #[derive(Clone, Debug)]
@@ -48,8 +47,10 @@ pub struct Api {
     pub(crate) registry: Arc<Registry>,
     pub(crate) admin: TokenHash,
     pub(crate) traffic: Arc<Traffic>,
-    pub(crate) door: Arc<Door>,
-    pub(crate) errands: Arc<Errands>,
+    pub(crate) loops: Loops,
+    /// What is served beside the protocol, and the protocol itself behind it. Its handlers find the
+    /// Api among the extensions of a request: a router that held it would hold itself.
+    pub(crate) routes: Router,
 }
 
 /// One request, read and allowed: what the handlers get.
@@ -63,6 +64,10 @@ pub(crate) struct Call {
     pub subject: Subject,
     /// The key of the certificate that an agent came with.
     pub key: Option<String>,
+    /// Who pays for what is held for the request; nobody inside the process.
+    pub payer: Option<Payer>,
+    /// Where the request sits while it is worked on; nowhere inside the process.
+    pub place: Option<Place>,
 }
 
 impl Api {
@@ -73,25 +78,24 @@ impl Api {
             registry: Arc::new(Registry::load(&store)),
             store,
             admin,
-            traffic: Arc::new(Traffic::default()),
-            door: Arc::new(Door::open()?),
-            errands: Arc::default(),
+            traffic: Traffic::new(traffic::Limits::default()),
+            loops: Loops::default(),
+            routes: Router::new().fallback(handle),
         };
         crate::bootstrap::run(&api).await?;
         Ok(api)
     }
 
-    /// Lets machines join: `authority` signs what their agents ask for.
+    /// Keeps to other bounds at the door than the usual ones. Before anything is served and before
+    /// any client is made: they go through the door that is there when they are made.
     #[must_use]
-    pub fn signing_with(self, authority: Arc<Authority>) -> Api {
-        // Whoever calls twice has the same authority twice: there is one in a folder.
-        let _ = self.door.authority.set(authority);
-        self
+    pub fn limited(self, limits: traffic::Limits) -> Api {
+        Api { traffic: Traffic::new(limits), ..self }
     }
 
-    /// Everything that the API answers; facades and the console are merged in by the program.
+    /// Everything that the API answers, with what is served beside it.
     pub fn router(&self) -> Router {
-        Router::new().fallback(handle).with_state(self.clone())
+        Router::new().fallback(route).with_state(self.clone())
     }
 
     pub fn store(&self) -> &Store {
@@ -112,26 +116,23 @@ impl Api {
             })?,
             _ => Verb::of_method(parts.method.as_str()),
         };
-        let (permit, body, _room) = match &path {
+        let (permit, body) = match &path {
             Path::Resource(target) if matches!(subject.role, Role::Agent { .. }) => {
-                let room = self.traffic.enter(&subject, &path)?;
                 let agent = scope::Asked { subject: &subject, verb, target, query: &query };
-                let (permit, body) = agent.authorize(self, &parts.headers, body).await?;
-                (permit, body, room)
+                agent.authorize(self, &parts.headers, body).await?
             }
             _ => {
                 let permit = match &path {
                     Path::Resource(target) => authorize(&subject, verb, resource_of(target)),
                     _ => authorize(&subject, verb, access::Target::Path(parts.uri.path())),
                 };
-                let permit = permit.map_err(|failure| explain_refusal(failure, &parts))?;
-                (permit, body, self.traffic.enter(&subject, &path)?)
+                (permit.map_err(|failure| explain_refusal(failure, &parts))?, body)
             }
         };
 
         let target = match path {
             Path::Resource(target) => target,
-            Path::Health => return Ok(own_paths::health(self, parts.uri.path(), &query)),
+            Path::Health => return Ok(health::answer(self, parts.uri.path(), &query)),
             Path::Version => return Ok(Answer::value(&version()).into_response()),
             Path::Own(operation) => {
                 let asked = own_paths::Asked { permit, parts: &parts, query: &query };
@@ -143,9 +144,6 @@ impl Api {
             let body = read_body(body).await?;
             let content_type = content_type(&parts.headers);
             return review::answer(self, &target, &subject, verb, content_type, &body);
-        }
-        if subresource::is_ours(&target) {
-            return subresource::answer(self, &permit, &mut parts, &target).await;
         }
         // A body may take its time; only then is the kind looked up, as it is by now.
         let body = match verb.reads() {
@@ -159,8 +157,10 @@ impl Api {
             .ok_or_else(Failure::no_such_path)?
             .clone();
         let api = self.clone();
+        let payer = parts.extensions.remove::<Payer>();
+        let place = parts.extensions.remove::<Place>();
         let headers = parts.headers;
-        let call = Call { api, served, target, query, headers, subject, key };
+        let call = Call { api, served, target, query, headers, subject, key, payer, place };
         call.answer(permit, verb, body).await
     }
 
@@ -213,8 +213,8 @@ impl Call {
         self.check_scope()?;
         let subresource = self.target.subresource.as_deref();
         let answer = match (subresource, verb) {
-            (_, Verb::Watch) => return watch::answer(self, &permit),
-            (None, Verb::List) => read::list(&self, &permit)?,
+            (_, Verb::Watch) => return watch::answer(self, &permit).await,
+            (None, Verb::List) => return read::list(&self, &permit).await,
             (None, Verb::DeleteCollection) => remove::collection(&self, &permit, &body).await?,
             (None, Verb::Delete) => remove::one(&self, &permit, &body).await?,
             (None | Some("status"), Verb::Get) => read::get(&self, &permit)?,
@@ -277,6 +277,16 @@ impl Call {
         kinds.find(group, version, resource).map(|_| ()).ok_or_else(Failure::no_such_path)
     }
 
+    /// Whose turn it is when this is worked on.
+    pub(crate) fn flow(&self) -> Flow {
+        Flow::Subject(self.subject.name.as_str().into())
+    }
+
+    /// Counts the bytes of an answer that will be sent.
+    pub(crate) fn pay(&self, bytes: usize) -> Result<Option<Charge>, Failure> {
+        self.payer.as_ref().map(|payer| payer.take(Good::AnswerBytes, bytes)).transpose()
+    }
+
     pub(crate) fn name(&self) -> &str {
         self.target.name.as_deref().unwrap_or_default()
     }
@@ -320,12 +330,18 @@ fn negotiate(headers: &HeaderMap, offers: &[Representation]) -> Result<Represent
         .map_err(|problem| Failure::new(406, "NotAcceptable", problem.to_string()))
 }
 
-async fn handle(State(api): State<Api>, request: Request) -> Response {
+/// To what is beside the protocol, or to [`handle`].
+async fn route(State(api): State<Api>, mut request: Request) -> Response {
+    let routes = api.routes.clone();
+    request.extensions_mut().insert(api);
+    routes.oneshot(request).await.unwrap_or_else(|never| match never {})
+}
+
+async fn handle(Extension(api): Extension<Api>, request: Request) -> Response {
     match api.dispatch(request).await {
         Ok(response) => response,
         Err(failure) => {
-            // 502 speaks of an agent, and whoever asked has been told.
-            if failure.code >= 500 && failure.code != 502 {
+            if failure.code >= 500 {
                 tracing::error!(code = failure.code, message = failure.message, "request failed");
             }
             failure.into_response()
@@ -382,31 +398,21 @@ pub(crate) async fn read_body_within(
     body: axum::body::Body,
     bytes_max: usize,
 ) -> Result<Bytes, Failure> {
-    match tokio::time::timeout(BODY_TIME_MAX, collect(body, bytes_max)).await {
-        Ok(Some(bytes)) => Ok(bytes),
-        Ok(None) => Err(Failure::new(
-            413,
-            "RequestEntityTooLarge",
-            format!("the body could not be read, or has more than {bytes_max} bytes"),
-        )),
-        Err(_) => Err(Failure::new(408, "Timeout", "the body did not arrive in time")),
+    let collected = tokio::time::timeout(BODY_TIME_MAX, Limited::new(body, bytes_max).collect());
+    match collected.await {
+        Ok(Ok(whole)) => Ok(whole.to_bytes()),
+        Ok(Err(_)) => Err(body_too_large(bytes_max)),
+        Err(_) => Err(body_too_slow()),
     }
 }
 
-/// The whole body; nothing if it is too large or breaks off. A client that is still writing when its
-/// connection is closed never sees the answer, so some of what is too much is read and thrown away.
-async fn collect(mut body: axum::body::Body, bytes_max: usize) -> Option<Bytes> {
-    if let Ok(whole) = Limited::new(&mut body, bytes_max).collect().await {
-        return Some(whole.to_bytes());
-    }
-    let mut surplus = 0;
-    while let Some(Ok(frame)) = body.frame().await {
-        surplus += frame.data_ref().map_or(0, Bytes::len);
-        if surplus > SURPLUS_BYTES_MAX {
-            break;
-        }
-    }
-    None
+pub(crate) fn body_too_large(bytes_max: usize) -> Failure {
+    let message = format!("the body could not be read, or has more than {bytes_max} bytes");
+    Failure::new(413, "RequestEntityTooLarge", message)
+}
+
+pub(crate) fn body_too_slow() -> Failure {
+    Failure::new(408, "Timeout", "the body did not arrive in time")
 }
 
 /// `gitVersion` names the Kubernetes release whose protocol this is; clients compare with it.

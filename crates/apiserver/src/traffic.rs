@@ -1,76 +1,254 @@
-//! Room for requests: when there is none, a client is told to come back, at once. Heartbeats and
-//! administration have room of their own, so that an overloaded server can still be kept alive
-//! and mended.
+//! Who is served when, and what is held for whom. See ADR 8 for the design.
+//!
+//! The decisions are in [`fair`], [`ledger`], [`roster`] and [`flow`], as plain data. This file keeps
+//! them behind locks and hands out guards that give back what they stand for: a [`Seat`] (with [`hall`] and
+//! [`place`]), a [`Charge`], a [`Connection`]. [`layer`] is the way of a request through them; [`crate::serve`] brings connections.
 
-use std::sync::Arc;
+mod fair;
+pub(crate) mod flow;
+mod hall;
+mod layer;
+mod ledger;
+mod limits;
+mod metered;
+mod place;
+mod refusals;
+mod roster;
+#[cfg(test)]
+mod tests;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tombolo_identity::{Role, Subject};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::request::Path;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use self::flow::{Flow, Level, Work};
+use self::hall::{Hall, Seat};
+pub(crate) use self::ledger::Good;
+use self::ledger::{Account, ConnectionId, Ledger};
+pub use self::limits::{Bound, Limits, SETTINGS, Setting, Share};
+pub(crate) use self::metered::{Prepaid, Progress};
+pub(crate) use self::place::{Place, Turn, Wanted};
+use self::refusals::Refusals;
+use self::roster::Roster;
 use crate::status::Failure;
 
-/// How many requests of each class may be under way at once. A watch counts until it is set up.
-const HEARTBEATS_MAX: usize = 256;
-const ADMINISTRATION_MAX: usize = 64;
-const OTHERS_MAX: usize = 512;
+/// After which time a client that was refused may try again.
+const RETRY_AFTER_SECONDS: u32 = 1;
+/// Collections whose last answer was smaller are as wide as any other request.
+const SIZE_REMEMBERED_MIN: usize = 1024 * 1024;
 
 #[derive(Debug)]
-pub(crate) struct Traffic {
-    heartbeats: Arc<Semaphore>,
-    administration: Arc<Semaphore>,
-    others: Arc<Semaphore>,
+pub struct Traffic {
+    limits: Limits,
+    halls: BTreeMap<(Level, Work), Arc<Hall>>,
+    heavy: Arc<Hall>,
+    ledger: Mutex<Ledger>,
+    connections: Mutex<Connections>,
+    /// How large the last answers of large collections were.
+    sizes: Mutex<BTreeMap<String, usize>>,
+    refusals: Mutex<Refusals>,
 }
 
-impl Default for Traffic {
-    fn default() -> Traffic {
-        Traffic {
-            heartbeats: Arc::new(Semaphore::new(HEARTBEATS_MAX)),
-            administration: Arc::new(Semaphore::new(ADMINISTRATION_MAX)),
-            others: Arc::new(Semaphore::new(OTHERS_MAX)),
-        }
-    }
-}
-
-/// A place that a request holds until it is answered; the server's own loops need none.
 #[derive(Debug)]
-pub(crate) struct Room(
-    #[expect(dead_code, reason = "held for its drop")] Option<OwnedSemaphorePermit>,
-);
+struct Connections {
+    roster: Roster,
+    /// Dropping one tells its connection to end.
+    evictions: BTreeMap<ConnectionId, oneshot::Sender<()>>,
+}
 
 impl Traffic {
-    pub(crate) fn enter(&self, subject: &Subject, path: &Path) -> Result<Room, Failure> {
-        // Everybody's room first, so that the reserved room is still there when that is full.
-        let reserved = match class(subject, path) {
-            Class::Own => return Ok(Room(None)),
-            Class::Heartbeat => Some(&self.heartbeats),
-            Class::Administration => Some(&self.administration),
-            Class::Other => None,
+    pub fn new(limits: Limits) -> Arc<Traffic> {
+        let hall = |share| Arc::new(Hall::new(share));
+        let heavy = Share { seats: limits.heavy, waiting: 65_536, waiting_per_flow: 4096 };
+        let levels = [
+            (Level::Heartbeats, limits.heartbeats),
+            (Level::Administration, limits.administration),
+            (Level::Agents, limits.agents),
+            (Level::Users, limits.users),
+            (Level::Anonymous, limits.anonymous),
+        ];
+        let halls = levels.into_iter().flat_map(|(level, share)| {
+            let reading = Share { seats: limits.reads.min(share.seats), ..share };
+            [((level, Work::Reading), hall(reading)), ((level, Work::Other), hall(share))]
+        });
+        Arc::new(Traffic {
+            limits,
+            halls: halls.collect(),
+            heavy: hall(heavy),
+            ledger: Mutex::new(Ledger::new(&limits)),
+            connections: Mutex::new(Connections {
+                roster: Roster::new(limits),
+                evictions: BTreeMap::new(),
+            }),
+            sizes: Mutex::default(),
+            refusals: Mutex::default(),
+        })
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Takes in a connection. The receiver ends when it has to make room for another one.
+    pub(crate) fn connect(
+        self: &Arc<Traffic>,
+        address: IpAddr,
+    ) -> (Connection, oneshot::Receiver<()>) {
+        let (eviction, evicted) = oneshot::channel();
+        let mut connections = lock(&self.connections);
+        let arrived = connections.roster.arrive(address);
+        if let Some(id) = arrived.evicted {
+            connections.evictions.remove(&id);
+        }
+        connections.evictions.insert(arrived.id, eviction);
+        let inner = Connected {
+            traffic: self.clone(),
+            id: arrived.id,
+            address,
+            vouched: AtomicBool::new(false),
         };
-        let try_enter = |room: &Arc<Semaphore>| room.clone().try_acquire_owned().ok();
-        match try_enter(&self.others).or_else(|| reserved.and_then(try_enter)) {
-            Some(place) => Ok(Room(Some(place))),
-            None => Err(Failure::too_many("the server is busy; try again in a second", 1)),
+        (Connection(Arc::new(inner)), evicted)
+    }
+
+    /// A seat in the hall of a level; nothing for what needs none.
+    async fn enter(&self, wanted: &Wanted) -> Result<Option<Seat>, Failure> {
+        let Wanted { level, work, flow, width } = wanted;
+        let Some(hall) = self.halls.get(&(*level, *work)) else { return Ok(None) };
+        let seat = hall.enter(flow, *width, self.limits.wait).await;
+        seat.map(Some).ok_or_else(|| too_many("requests"))
+    }
+
+    /// The right to do one step of something heavy. The steps of different flows take turns.
+    pub(crate) async fn turn(&self, flow: &Flow) -> Result<Turn, Failure> {
+        let seat = self.heavy.enter(flow, 1, self.limits.wait).await;
+        seat.map(|seat| Turn { _seat: seat }).ok_or_else(|| too_many("large lists and watches"))
+    }
+
+    /// When a refusal of this flow is told.
+    fn refusal_at(&self, flow: &Flow) -> Instant {
+        lock(&self.refusals).next(flow, Instant::now())
+    }
+
+    fn expected_bytes(&self, collection: &str) -> usize {
+        lock(&self.sizes).get(collection).copied().unwrap_or(0)
+    }
+
+    /// Remembers how large an answer was, for the width of the next request for the same.
+    pub(crate) fn remember(&self, collection: String, bytes: usize) {
+        let mut sizes = lock(&self.sizes);
+        if bytes < SIZE_REMEMBERED_MIN {
+            sizes.remove(&collection);
+        } else {
+            sizes.insert(collection, bytes);
         }
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
-    Own,
-    Heartbeat,
-    Administration,
-    Other,
+/// Who pays for what is held for a request; among the extensions of every request from a socket.
+#[derive(Clone, Debug)]
+pub(crate) struct Payer {
+    traffic: Arc<Traffic>,
+    account: Account,
 }
 
-fn class(subject: &Subject, path: &Path) -> Class {
-    let is_lease = matches!(path, Path::Resource(target) if target.resource == "leases");
-    match subject.role {
-        Role::System => Class::Own,
-        _ if is_lease || *path == Path::Health => Class::Heartbeat,
-        Role::Admin => Class::Administration,
-        Role::Anonymous | Role::Guest | Role::User | Role::Manager | Role::Agent { .. } => {
-            Class::Other
+impl Payer {
+    pub(crate) fn take(&self, good: Good, amount: usize) -> Result<Charge, Failure> {
+        let taken = lock(&self.traffic.ledger).take(&self.account, good, amount);
+        taken.map_err(|_| too_many(of(good)))?;
+        Ok(Charge { payer: self.clone(), good, amount })
+    }
+}
+
+/// Something that is held for a client and given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Charge {
+    payer: Payer,
+    good: Good,
+    amount: usize,
+}
+
+impl Charge {
+    fn grow(&mut self, amount: usize) -> Result<(), Failure> {
+        let Payer { traffic, account } = &self.payer;
+        let taken = lock(&traffic.ledger).take(account, self.good, amount);
+        taken.map_err(|_| too_many(of(self.good)))?;
+        self.amount += amount;
+        Ok(())
+    }
+
+    /// A part of it, or what is left, to be given back on its own.
+    fn split(&mut self, amount: usize) -> Charge {
+        let amount = amount.min(self.amount);
+        self.amount -= amount;
+        Charge { payer: self.payer.clone(), good: self.good, amount }
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        if self.amount > 0 {
+            let Payer { traffic, account } = &self.payer;
+            lock(&traffic.ledger).give_back(account, self.good, self.amount);
         }
     }
+}
+
+/// A connection; it is off the roster when the last clone is gone.
+#[derive(Clone, Debug)]
+pub(crate) struct Connection(Arc<Connected>);
+
+#[derive(Debug)]
+struct Connected {
+    traffic: Arc<Traffic>,
+    id: ConnectionId,
+    address: IpAddr,
+    vouched: AtomicBool,
+}
+
+impl Connection {
+    /// Somebody whom we know uses it.
+    fn vouch(&self, flow: &Flow) -> Result<(), Failure> {
+        if self.0.vouched.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let mut connections = lock(&self.0.traffic.connections);
+        let vouched = connections.roster.vouch(self.0.id, flow);
+        if let Some(evicted) = vouched.map_err(|_| too_many("connections"))? {
+            connections.evictions.remove(&evicted);
+        }
+        drop(connections);
+        self.0.vouched.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        let mut connections = lock(&self.traffic.connections);
+        connections.roster.leave(self.id);
+        connections.evictions.remove(&self.id);
+    }
+}
+
+fn of(good: Good) -> &'static str {
+    match good {
+        Good::Bodies => "requests that are still arriving",
+        Good::BodyBytes => "bytes of requests",
+        Good::Watches => "watches",
+        Good::AnswerBytes => "answers that were not read yet",
+    }
+}
+
+fn too_many(what: &str) -> Failure {
+    let message = format!("too many {what} of this client at once; try again in a second");
+    Failure::too_many(message, RETRY_AFTER_SECONDS)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic while the lock was held cannot leave a count half changed.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -3,6 +3,7 @@
 //! one that falls behind the history is told to list again.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -14,16 +15,18 @@ use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tombolo_identity::Permit;
-use tombolo_store::{At, Event, Kind as Change, Object, Watch};
+use tombolo_store::{Event, Kind as Change, Object, Watch};
 
 use crate::accept::{self, Representation};
 use crate::encode;
+use crate::gather::Gather;
 use crate::read::{ahead, included};
 use crate::select::Selection;
 use crate::server::Call;
 use crate::status::Failure;
 use crate::table::{self, Headings, IncludeObject};
 use crate::time;
+use crate::traffic::Prepaid;
 
 /// Long enough to be rare, short enough that a dead connection is noticed.
 const LIFE_DEFAULT: Duration = Duration::from_secs(45 * 60);
@@ -33,7 +36,12 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// How long a watch outlives the right to it at most.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
 /// What one watcher may hold that was not sent yet; a frozen one costs this and no more.
-const CHUNK_BYTES_MAX: usize = 256 * 1024;
+const CHUNK_BYTES_MAX: usize = 32 * 1024;
+/// How much of the history a watcher with a selector looks through where its stream is: it takes well
+/// under a millisecond.
+const LIGHT_LOOK_BYTES: usize = 32 * 1024;
+/// How much in one turn on a thread for heavy steps.
+const HEAVY_LOOK_BYTES: usize = 1024 * 1024;
 
 /// Where the stream begins.
 enum Start {
@@ -43,24 +51,23 @@ enum Start {
     After(u64),
 }
 
-pub(crate) fn answer(call: Call, _permit: &Permit) -> Result<Response, Failure> {
+pub(crate) async fn answer(call: Call, _permit: &Permit) -> Result<Response, Failure> {
     let kind = &call.served.kind;
     let selection = Selection::new(kind, &call.target, &call.query)?.within(kind, &call.subject);
+    let selection = Arc::new(selection);
     let shape = call.representation(accept::OF_A_WATCH)?;
     let include = included(&call)?;
     let mut pending = Vec::new();
+    let mut charge = None;
     let start = start(&call)?;
     let revision = match start {
         Start::After(revision) => revision,
         Start::Present => {
-            let page = call
-                .api
-                .store
-                .list(&selection.prefix, At::Latest, None, usize::MAX)
-                .map_err(|error| crate::write::store_failure(&call.served.kind, "", &error))?;
-            pending = page.objects.into_iter().filter(|object| selection.matches(object)).collect();
+            let gathered = Gather::all(&call, selection.clone()).run(&call).await?;
+            charge = call.pay(gathered.bytes)?;
+            pending = gathered.objects;
             pending.reverse();
-            page.revision
+            gathered.meta.revision
         }
     };
     let watch =
@@ -86,12 +93,15 @@ pub(crate) fn answer(call: Call, _permit: &Permit) -> Result<Response, Failure> 
         check_at: now + CHECK_EVERY,
         done: false,
     };
-    let lines = stream::unfold(state, |mut state| async move {
-        let chunk = state.next().await?;
+    let lines = stream::unfold(state, |state| async move {
+        let (chunk, state) = state.next().await?;
         Some((Ok::<Bytes, std::convert::Infallible>(chunk), state))
     });
     let mut response = Body::from_stream(lines).into_response();
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Some(charge) = charge {
+        response.extensions_mut().insert(Prepaid::beginning(charge));
+    }
     Ok(response)
 }
 
@@ -108,14 +118,19 @@ fn start(call: &Call) -> Result<Start, Failure> {
     }
 }
 
+/// What must be parsed to know what a change means to a watcher with a selector.
+fn look_bytes(event: &Event) -> usize {
+    event.object.bytes.len() + event.previous.as_ref().map_or(0, |object| object.bytes.len())
+}
+
 struct Stream {
     call: Call,
-    selection: Selection,
+    selection: Arc<Selection>,
     shape: Representation,
     include: IncludeObject,
     headings: Headings,
     /// What was there at the start and was not sent yet, last first.
-    pending: Vec<std::sync::Arc<Object>>,
+    pending: Vec<Arc<Object>>,
     /// Whether the end of the beginning has still to be announced.
     announce: bool,
     /// Changes that were taken from the history and not sent yet. They are shared with it.
@@ -134,8 +149,8 @@ struct Stream {
 }
 
 impl Stream {
-    /// The next lines; `None` when the watch is over.
-    async fn next(&mut self) -> Option<Bytes> {
+    /// The next lines, and the stream after them; `None` when the watch is over.
+    async fn next(mut self) -> Option<(Bytes, Stream)> {
         let mut lines = BytesMut::new();
         if !self.pending.is_empty() {
             while lines.len() < CHUNK_BYTES_MAX
@@ -144,39 +159,72 @@ impl Stream {
                 let bytes = encode::in_version(&self.call.served.kind, &object);
                 self.line(&mut lines, "ADDED", &bytes);
             }
-            return Some(lines.freeze());
+            return Some((lines.freeze(), self));
         }
         if self.announce {
             self.announce = false;
             self.bookmark(&mut lines, json!({"k8s.io/initial-events-end": "true"}));
-            return Some(lines.freeze());
+            return Some((lines.freeze(), self));
         }
         loop {
-            self.drain(&mut lines);
+            self.drain(&mut lines, LIGHT_LOOK_BYTES);
+            if lines.is_empty() && !self.events.is_empty() {
+                (self, lines) = self.look_further().await?;
+            }
             if !lines.is_empty() {
-                return Some(lines.freeze());
+                return Some((lines.freeze(), self));
+            }
+            if !self.events.is_empty() {
+                continue;
             }
             if self.done {
                 return None;
             }
             self.wait(&mut lines).await;
-            if !lines.is_empty() {
-                return Some(lines.freeze());
-            }
         }
     }
 
-    /// Writes as many of the changes at hand as one chunk holds.
-    fn drain(&mut self, lines: &mut BytesMut) {
+    /// Writes as many of the changes at hand as one chunk holds and `look_bytes_max` allow to look at.
+    fn drain(&mut self, lines: &mut BytesMut, look_bytes_max: usize) {
+        let mut looked_at_bytes = 0;
         while lines.len() < CHUNK_BYTES_MAX
-            && let Some(event) = self.events.pop_front()
+            && let Some(event) = self.events.front()
         {
-            self.revision = event.revision();
-            self.event(lines, &event);
+            if !self.selection.takes_all() {
+                looked_at_bytes += look_bytes(event);
+            }
+            if looked_at_bytes > look_bytes_max {
+                break;
+            }
+            if let Some(event) = self.events.pop_front() {
+                self.revision = event.revision();
+                self.event(lines, &event);
+            }
         }
         if self.events.is_empty() {
             self.revision = self.reached;
         }
+    }
+
+    /// Goes on where others do not wait for it: much has happened, or something large. `None` only if
+    /// the step has failed by a bug.
+    async fn look_further(mut self) -> Option<(Stream, BytesMut)> {
+        let mut lines = BytesMut::new();
+        let turn = match self.call.api.traffic.turn(&self.call.flow()).await {
+            Ok(turn) => turn,
+            Err(failure) => {
+                self.events.clear();
+                self.end_with(&mut lines, &failure);
+                return Some((self, lines));
+            }
+        };
+        let step = move || {
+            // Each turn gets on, by a large object if need be.
+            let next = self.events.front().map_or(0, look_bytes);
+            self.drain(&mut lines, HEAVY_LOOK_BYTES.max(next));
+            (self, lines)
+        };
+        turn.work(step).await.ok()
     }
 
     async fn wait(&mut self, lines: &mut BytesMut) {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::StatusCode;
 use serde_json::{Value, json};
+use tombolo_gate::record::{self, Record};
 use tombolo_identity::{Permit, Role, Verb};
 use tombolo_store::{Change, Error, Expect, Object, Write};
 
@@ -359,7 +360,7 @@ impl Call {
             failure.details = Some(json!({"name": namespace, "kind": "namespaces"}));
             return Err(failure);
         };
-        if !object::is_deleting(&encode::parse(&found)) {
+        if !encode::is_deleting(&found) {
             return Ok(());
         }
         let message =
@@ -373,7 +374,7 @@ impl Call {
     fn check_definition(&self) -> Result<(), Failure> {
         let kind = &self.served.kind;
         let definition = self.api.store.get(&format!("{CRD_PREFIX}/{}", kind.qualified()));
-        match definition.is_some_and(|stored| object::is_deleting(&encode::parse(&stored))) {
+        match definition.is_some_and(|stored| encode::is_deleting(&stored)) {
             true => Err(Failure::new(
                 405,
                 "MethodNotAllowed",
@@ -481,7 +482,7 @@ impl Call {
     ) -> Result<Arc<Object>, Unwritten> {
         let kind = &self.served.kind;
         let name = text(object, "name");
-        agents::hear(&self.api, &self.subject, kind, object).await?;
+        agents::check_heartbeat(&self.api, &self.subject, kind, object)?;
         let key = kind.key(object::namespace_of(object), name);
         let note = self.audit_note(&key, &expect, verb);
         let write = Write { key: key.into(), expect, change, note };
@@ -511,10 +512,24 @@ impl Call {
             Expect::Revision(revision) => *revision,
             Expect::Absent | Expect::Any => 0,
         };
-        Some(encode::to_bytes(&json!({
+        let mut note = json!({
             "time": time::now(), "user": self.subject.name, "role": self.subject.role.to_string(),
             "verb": verb, "object": key, "subresource": self.target.subresource, "from": from,
-        })))
+        });
+        // Whose deed it is that the system writes.
+        let record = self.headers.get(record::HEADER).filter(|_| self.subject.role == Role::System);
+        if let Some(record) = record.and_then(Record::from_header) {
+            note["user"] = json!(record.user);
+            note["role"] = json!(record.role);
+            note["verb"] = json!(record.verb);
+            if !record.what.is_empty() {
+                note["what"] = json!(record.what);
+            }
+            if !record.object.is_empty() {
+                note["object"] = json!(record.object);
+            }
+        }
+        Some(encode::to_bytes(&note))
     }
 }
 
@@ -535,7 +550,10 @@ pub(crate) fn store_failure(kind: &Kind, name: &str, error: &Error) -> Failure {
         | Error::Locked { .. }
         | Error::Corrupt { .. }
         | Error::UnknownFormat { .. }
+        | Error::NoKey { .. }
+        | Error::OtherKey { .. }
         | Error::BadBackup { .. }
+        | Error::RestoreRefused { .. }
         | Error::Io { .. } => {
             tracing::error!(error = error as &dyn std::error::Error, "the store failed");
             Failure::internal("the store could not do this; the server's log says why")

@@ -271,6 +271,31 @@ async fn a_watch_ends_when_the_token_behind_it_is_revoked() {
     assert_eq!((&last["type"], &last["object"]["code"]), (&json!("ERROR"), &json!(401)));
 }
 
+/// A client goes on from the revision of the last event; with an older one it would see this again.
+#[tokio::test]
+async fn what_leaves_a_selection_is_told_with_the_revision_at_which_it_left() {
+    let server = server().await;
+    let mut inside = map("a");
+    inside["metadata"]["labels"] = json!({"tier": "edge"});
+    let made = server.post(MAPS, inside).await.1;
+    let start = made["metadata"]["resourceVersion"].as_str().expect("a revision");
+    let request =
+        Request::get(format!("{MAPS}?watch=1&labelSelector=tier%3Dedge&resourceVersion={start}"))
+            .extension(Subject::first_admin())
+            .body(Body::empty());
+    let answer = server.api.router().oneshot(request.expect("a request")).await.expect("an answer");
+    let outside = json!({"metadata": {"labels": {"tier": "cloud"}}});
+    let left = server.ask(Method::PATCH, &format!("{MAPS}/a"), MERGE, outside).await.1;
+
+    let mut lines = answer.into_body().into_data_stream();
+    let line = lines.next().await.expect("a line").expect("of bytes");
+    let told: Value = serde_json::from_slice(&line).expect("one event");
+    assert_eq!(told["type"], "DELETED", "{told}");
+    assert_ne!(left["metadata"]["resourceVersion"], start);
+    assert_eq!(told["object"]["metadata"]["resourceVersion"], left["metadata"]["resourceVersion"]);
+    assert_eq!(told["object"]["metadata"]["labels"]["tier"], "edge", "its last state inside");
+}
+
 #[tokio::test]
 async fn a_watcher_is_given_large_objects_one_at_a_time() {
     let server = server().await;
@@ -291,6 +316,34 @@ async fn a_watcher_is_given_large_objects_one_at_a_time() {
         let chunk = chunks.next().await.expect("a chunk").expect("of bytes");
         assert!(chunk.len() < 1_000_000, "{} bytes at once", chunk.len());
     }
+}
+
+#[tokio::test]
+async fn a_selection_is_found_in_a_long_history() {
+    let server = server().await;
+    let start = server.get(MAPS).await.1["metadata"]["resourceVersion"].clone();
+    for number in 0..60 {
+        let mut object = map(&format!("map-{number}"));
+        object["metadata"]["labels"] = json!({"number": number.to_string()});
+        object["data"]["x"] = json!("x".repeat(40_000));
+        assert_eq!(server.post(MAPS, object).await.0, 201);
+    }
+    let start = start.as_str().expect("a revision");
+    let selection = "labelSelector=number%20in%20(1%2C%2030%2C%2059)";
+    let request = Request::get(format!("{MAPS}?watch=1&{selection}&resourceVersion={start}"))
+        .extension(Subject::first_admin())
+        .body(Body::empty());
+    let answer = server.api.router().oneshot(request.expect("a request")).await.expect("an answer");
+    let mut chunks = answer.into_body().into_data_stream();
+    let mut told = Vec::new();
+    while told.len() < 3 {
+        let chunk = chunks.next().await.expect("a chunk").expect("of bytes");
+        for line in chunk.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let event: Value = serde_json::from_slice(line).expect("a line of JSON");
+            told.push(event["object"]["metadata"]["name"].as_str().expect("a name").to_owned());
+        }
+    }
+    assert_eq!(told, ["map-1", "map-30", "map-59"]);
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Real sockets on free ports; limits are small where a test must run into them.
 
 use axum::Extension;
+use axum::body::Body;
 use axum::routing::get;
 use futures::StreamExt as _;
 use rustls::ClientConfig;
@@ -15,6 +16,7 @@ use tombolo_identity::tls::{client_config, client_config_with, server_config};
 use tombolo_identity::{Authority, Role, Via};
 
 use super::*;
+use crate::traffic;
 
 /// Past this a test has failed; nothing waits so long when all is well.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -71,6 +73,10 @@ fn router(gate: Arc<Gate>) -> Router {
 }
 
 async fn start_at(listen: &str, limits: Limits) -> Running {
+    start_with(listen, limits, traffic::Limits::default()).await
+}
+
+async fn start_with(listen: &str, limits: Limits, traffic: traffic::Limits) -> Running {
     let data = tempfile::tempdir().unwrap();
     let listener = TcpListener::bind(listen).await.unwrap();
     let bound = listener.local_addr().unwrap();
@@ -84,6 +90,7 @@ async fn start_at(listen: &str, limits: Limits) -> Running {
         router(gate.clone()),
         server_config(&home).unwrap(),
         limits,
+        Traffic::new(traffic),
         async {
             let _ = stopped.await;
         },
@@ -203,6 +210,7 @@ fn a_certificate_that_ends_during_a_connection_names_nobody_any_more() {
     let subject = Subject::agent("north", "n1").unwrap();
     let caller = Caller {
         address: "127.0.0.1:1".parse().unwrap(),
+        connection: Traffic::new(traffic::Limits::default()).connect([127, 0, 0, 1].into()).0,
         certificate: Some(Ok(CertificateIdentity {
             subject: subject.clone(),
             expires,
@@ -318,17 +326,24 @@ async fn a_head_that_is_too_large_is_refused() {
 }
 
 #[tokio::test]
-async fn clients_past_the_limit_wait_until_one_leaves() {
-    let server = start(Limits { connections_max: 1, ..Limits::default() }).await;
-    let mut first = server.plain().await;
-    first.write_all(b"GET /who HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
-    read_until(&mut first, "refusal None").await;
-
-    let mut second = server.plain().await;
-    second.write_all(b"GET /who HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
-    assert!(timeout(SOON, second.read_u8()).await.is_err(), "there is no room yet");
-    drop(first);
-    read_until(&mut second, "refusal None").await;
+async fn a_stranger_past_the_limit_takes_the_place_of_the_oldest() {
+    let limits = traffic::Limits { strangers_of_loopback: 2, ..traffic::Limits::default() };
+    let server = start_with("127.0.0.1:0", Limits::default(), limits).await;
+    let mut kept = Vec::new();
+    for _ in 0..5 {
+        let mut stream = server.plain().await;
+        stream.write_all(b"GET /who HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+        read_until(&mut stream, "refusal None").await;
+        kept.push(stream);
+    }
+    let newest = kept.split_off(3);
+    for oldest in kept {
+        assert_eq!(read_all(oldest).await, "", "it was closed");
+    }
+    for mut stream in newest {
+        stream.write_all(b"GET /who HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+        read_until(&mut stream, "refusal None").await;
+    }
 }
 
 #[tokio::test]

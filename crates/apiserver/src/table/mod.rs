@@ -129,7 +129,8 @@ impl Columns {
         })
     }
 
-    fn row(&self, object: &Value, include: IncludeObject, now: Timestamp) -> Value {
+    /// One row of a table.
+    pub fn row(&self, object: &Value, include: IncludeObject, now: Timestamp) -> Value {
         let mut cells = Vec::with_capacity(self.cells.len() + 1);
         if !self.own_name {
             cells.push(object.pointer("/metadata/name").cloned().unwrap_or_default());

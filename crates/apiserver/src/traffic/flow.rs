@@ -1,0 +1,240 @@
+//! What a request is to the door: its level, its flow, how its body comes and how wide it is. Pure.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+
+use http::Method;
+use tombolo_identity::subject::{lease_of_node, lease_of_site};
+use tombolo_identity::token::SYSTEM_NAMESPACE;
+use tombolo_identity::{Role, Subject};
+use tombolo_model::keys;
+
+use crate::request::{Path, Target};
+
+/// An answer of this size is one seat wider than a small one.
+const ANSWER_BYTES_PER_SEAT: usize = 1024 * 1024;
+/// A body of this size is: as a tree it takes ten times the memory, and time to check.
+const BODY_BYTES_PER_SEAT: usize = 64 * 1024;
+/// No answer is wider, so that a level never works for one list alone.
+const ANSWER_SEATS_MAX: usize = 16;
+
+/// Whose share of the server a request takes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Flow {
+    Subject(Arc<str>),
+    /// Somebody whom we do not know, by where they are.
+    Address(IpAddr),
+}
+
+impl Flow {
+    pub(crate) fn of(subject: &Subject, address: IpAddr) -> Flow {
+        match subject.role {
+            Role::Anonymous => Flow::Address(network(address)),
+            Role::Guest
+            | Role::User
+            | Role::Manager
+            | Role::Admin
+            | Role::Agent { .. }
+            | Role::System => Flow::Subject(subject.name.as_str().into()),
+        }
+    }
+}
+
+/// The address of somebody who may have many: a host is commonly given a /64 of IPv6.
+pub(crate) fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => IpAddr::V4(address),
+        IpAddr::V6(address) if address.is_loopback() => IpAddr::V6(address),
+        IpAddr::V6(address) => {
+            let first_half = address.to_bits() >> 64 << 64;
+            IpAddr::V6(Ipv6Addr::from_bits(first_half))
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    /// Takes no seat: it costs next to nothing, and must be answered when nothing else is.
+    Exempt,
+    Heartbeats,
+    Administration,
+    Agents,
+    Users,
+    Anonymous,
+}
+
+pub(crate) fn level(subject: &Subject, path: &Path) -> Level {
+    match (&subject.role, path) {
+        (_, Path::Health) | (Role::System, _) => Level::Exempt,
+        (Role::Agent { site, node }, Path::Resource(target))
+            if is_own_lease(target, site, node) =>
+        {
+            Level::Heartbeats
+        }
+        (Role::Admin, _) => Level::Administration,
+        (Role::Agent { .. }, _) => Level::Agents,
+        (Role::Guest | Role::User | Role::Manager, _) => Level::Users,
+        (Role::Anonymous, _) => Level::Anonymous,
+    }
+}
+
+fn is_own_lease(target: &Target, site: &str, node: &str) -> bool {
+    let own = [lease_of_node(node), lease_of_site(site)];
+    target.group == "coordination.k8s.io"
+        && target.resource == "leases"
+        && target.subresource.is_none()
+        && target.namespace.as_deref() == Some(SYSTEM_NAMESPACE)
+        && target.name.as_ref().is_some_and(|name| own.contains(name))
+}
+
+/// What a request needs most while it is worked on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Work {
+    /// A processor and nothing else. More of these at once than there are processors only keep
+    /// everybody waiting, in particular those who have a seat of another level.
+    Reading,
+    /// It waits for the disk, or for somebody else.
+    Other,
+}
+
+pub(crate) fn work(method: &Method, path: &Path) -> Work {
+    match path {
+        // Routes beside the protocol may wait for an agent.
+        Path::Own(_) | Path::Unknown => Work::Other,
+        Path::Health
+        | Path::Version
+        | Path::CoreVersions
+        | Path::Groups
+        | Path::Group(_)
+        | Path::Resources { .. }
+        | Path::OpenApiV2
+        | Path::OpenApiV3Index
+        | Path::OpenApiV3 { .. }
+        | Path::Resource(_) => match *method == Method::GET || *method == Method::HEAD {
+            true => Work::Reading,
+            false => Work::Other,
+        },
+    }
+}
+
+/// How the body of a request is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// It arrives whole before a handler hears of the request.
+    Whole,
+    /// The handler reads it as it comes, or waits for somebody else; it holds no seat meanwhile.
+    Flowing,
+}
+
+pub(crate) fn arrival(path: &Path) -> Arrival {
+    match path {
+        Path::Own(operation) if matches!(operation.as_str(), "restore" | "backup" | "errands") => {
+            Arrival::Flowing
+        }
+        Path::Resource(target)
+            if target.group == keys::GROUP
+                && matches!(
+                    target.subresource.as_deref(),
+                    Some("log" | "exec" | "portforward")
+                ) =>
+        {
+            Arrival::Flowing
+        }
+        Path::Health
+        | Path::Version
+        | Path::CoreVersions
+        | Path::Groups
+        | Path::Group(_)
+        | Path::Resources { .. }
+        | Path::OpenApiV2
+        | Path::OpenApiV3Index
+        | Path::OpenApiV3 { .. }
+        | Path::Resource(_)
+        | Path::Own(_)
+        | Path::Unknown => Arrival::Whole,
+    }
+}
+
+/// How many seats a request takes, by the size of its body and what its answer is expected to have.
+pub(crate) fn width(body_bytes: usize, answer_bytes: usize) -> usize {
+    let answer = (answer_bytes / ANSWER_BYTES_PER_SEAT).min(ANSWER_SEATS_MAX);
+    1 + body_bytes / BODY_BYTES_PER_SEAT + answer
+}
+
+/// Under what the size of the last answer to a list is remembered.
+pub(crate) fn collection(Target { group, resource, namespace, .. }: &Target) -> String {
+    format!("{group}/{resource}/{}", namespace.as_deref().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::parse_path;
+
+    #[track_caller]
+    fn check(subject: &Subject, path: &str, expected: Level) {
+        assert_eq!(level(subject, &parse_path(path)), expected, "{subject} at {path}");
+    }
+
+    fn person(role: Role) -> Subject {
+        let namespace = (role == Role::User).then(|| "shop".to_owned());
+        Subject::person("anna", role, namespace, tombolo_identity::Via::Token).unwrap()
+    }
+
+    const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/tombolo-system/leases";
+
+    #[test]
+    fn only_an_agents_own_lease_is_a_heartbeat() {
+        let agent = Subject::agent("north", "crane").unwrap();
+        check(&agent, &format!("{LEASES}/node-crane"), Level::Heartbeats);
+        check(&agent, &format!("{LEASES}/site-north"), Level::Heartbeats);
+        check(&agent, &format!("{LEASES}/node-heron"), Level::Agents);
+        check(&agent, LEASES, Level::Agents);
+        let elsewhere = "/apis/coordination.k8s.io/v1/namespaces/shop/leases/node-crane";
+        check(&agent, elsewhere, Level::Agents);
+        check(&person(Role::User), &format!("{LEASES}/node-crane"), Level::Users);
+        check(&person(Role::Manager), &format!("{LEASES}/node-crane"), Level::Users);
+        check(&Subject::anonymous(), &format!("{LEASES}/node-crane"), Level::Anonymous);
+    }
+
+    #[test]
+    fn everybody_else_is_known_by_their_role() {
+        check(&Subject::anonymous(), "/readyz", Level::Exempt);
+        check(&Subject::anonymous(), "/tombolo/join", Level::Anonymous);
+        check(&person(Role::Admin), "/api/v1/namespaces", Level::Administration);
+        check(&Subject::system("liveness"), "/api/v1/namespaces", Level::Exempt);
+        check(&Subject::agent("north", "crane").unwrap(), "/tombolo/renew", Level::Agents);
+        check(&person(Role::Guest), "/api", Level::Users);
+    }
+
+    #[test]
+    fn strangers_are_told_apart_by_network_and_others_by_name() {
+        let of = |subject: &Subject, address: &str| Flow::of(subject, address.parse().unwrap());
+        let stranger = Subject::anonymous();
+        assert_eq!(of(&stranger, "2001:db8::1"), of(&stranger, "2001:db8::2"));
+        assert_ne!(of(&stranger, "2001:db8::1"), of(&stranger, "2001:db8:0:1::1"));
+        assert_ne!(of(&stranger, "10.0.0.1"), of(&stranger, "10.0.0.2"));
+        assert_eq!(of(&stranger, "::ffff:10.0.0.1"), of(&stranger, "10.0.0.1"));
+        let anna = person(Role::User);
+        assert_eq!(of(&anna, "10.0.0.1"), of(&anna, "10.0.0.2"));
+    }
+
+    #[test]
+    fn what_is_large_is_wide() {
+        assert_eq!(width(0, 0), 1);
+        assert_eq!(width(3 * 1024 * 1024, 0), 49);
+        assert_eq!(width(0, 16 * 1024 * 1024), 17);
+        assert_eq!(width(0, 500 * 1024 * 1024), 17);
+    }
+
+    #[test]
+    fn what_flows_is_not_waited_for() {
+        let flows = |path: &str| arrival(&parse_path(path)) == Arrival::Flowing;
+        let assignment = "/apis/tombolo.dev/v1alpha1/namespaces/shop/assignments/a";
+        assert!(flows(&format!("{assignment}/exec")));
+        assert!(flows("/tombolo/restore"));
+        assert!(!flows(assignment));
+        assert!(!flows("/tombolo/join"));
+        assert!(!flows("/some/facade"));
+    }
+}
