@@ -6,6 +6,8 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::api::{Api, PostParams};
 
+use tombolo_model::Reason;
+
 /// Objects without a namespace have their Events where Kubernetes puts such: here.
 const NAMESPACE_OF_THE_REST: &str = "default";
 
@@ -24,8 +26,7 @@ pub(crate) struct News<'a> {
     pub(crate) component: &'a str,
     pub(crate) about: ObjectReference,
     pub(crate) tone: Tone,
-    /// One word, for programs.
-    pub(crate) reason: &'a str,
+    pub(crate) reason: Reason,
     pub(crate) message: String,
 }
 
@@ -44,7 +45,7 @@ pub(crate) async fn write(
         metadata: ObjectMeta { generate_name: Some(format!("{name}.")), ..ObjectMeta::default() },
         involved_object: news.about,
         type_: Some(tone.to_owned()),
-        reason: Some(news.reason.to_owned()),
+        reason: Some(news.reason.word().to_owned()),
         message: Some(news.message.chars().take(MESSAGE_CHARS_MAX).collect()),
         source: Some(EventSource { component: Some(news.component.to_owned()), host: None }),
         first_timestamp: Some(Time(now)),

@@ -1,128 +1,79 @@
 //! The loop that serves the kinds of other projects: an App for each of their objects, and their
-//! status in their own words. What it decides is in [`tombolo_plan::foreign`]; here it looks, acts
-//! and sleeps. Called by `tombolo up` and `tombolo controller`; start at [`run`].
+//! status in their own words. What it decides is in [`tombolo_plan::foreign`]; here it looks and acts.
+//! Run by [`crate::harness`].
 
-use std::future::Future;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions};
-use kube::core::GroupVersionKind;
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
-use tombolo_model::{App, Assignment, Node, Site};
+use tombolo_model::{App, Reason};
 use tombolo_plan::Monotonic;
-use tombolo_plan::foreign::{Action, Foreign, Kind, Observed, Verb, plan};
+use tombolo_plan::foreign::{Action, Foreign, Observed, Verb, plan};
+use tombolo_plan::supervision::{Pace, Report};
 
-use crate::clock::{self, Clock};
-use crate::cycle::{self, Cycle, Pace};
+use crate::clock;
 use crate::event::{self, News, Tone};
-use crate::mirror::{Change, Mirrors};
+use crate::harness::{Context, Loop};
+use crate::mirror::Source;
 use crate::patch;
-use crate::typed::{Loan, Typed};
+use crate::report::{Bounds, carry_out};
+use crate::world::{World, resource};
 
 /// Who we are in managedFields and Events.
 const FIELD_MANAGER: &str = "tombolo-foreign";
-/// More would hold up the next look.
-const ACTIONS_PER_ACTIVATION_MAX: usize = 64;
-/// What nobody told of is found by looking now and then.
-const LOOK_EVERY: Duration = Duration::from_secs(60);
-/// What a failed action left is looked at again after this.
-const RETRY_AFTER: Duration = Duration::from_secs(2);
-const PACE: Pace =
-    Pace { gap_min: Duration::from_millis(100), gap_factor: 1, first_within: LOOK_EVERY };
+/// Actions about the same object come one after the other in the plan and must be done in that order.
+const BOUNDS: Bounds = Bounds { actions_max: 64, at_once: 1 };
 
-struct Translation {
-    client: Client,
-    mirrors: Mirrors,
-    apps: Typed<App>,
-    assignments: Typed<Assignment>,
-    nodes: Typed<Node>,
-    sites: Typed<Site>,
-}
+pub(crate) struct Translation(Context);
 
-/// Runs until `shutdown` is ready.
-pub async fn run(client: Client, clock: Clock, shutdown: impl Future<Output = ()>) {
-    let kinds = Kind::ALL.map(resource);
-    let ours = [
-        ApiResource::erase::<App>(&()),
-        ApiResource::erase::<Assignment>(&()),
-        ApiResource::erase::<Node>(&()),
-        ApiResource::erase::<Site>(&()),
-    ];
-    let watched: Vec<ApiResource> = kinds.iter().chain(&ours).cloned().collect();
-    let (mirrors, changes) = Mirrors::watch(&client, &watched);
-    let translation = Translation {
-        client,
-        mirrors,
-        apps: Typed::default(),
-        assignments: Typed::default(),
-        nodes: Typed::default(),
-        sites: Typed::default(),
+impl Loop for Translation {
+    const NAME: &'static str = "foreign";
+    const PACE: Pace = Pace {
+        gap_min: Duration::from_millis(100),
+        gap_factor: 1,
+        look_every: Duration::from_secs(60),
+        retry_after: Duration::from_secs(2),
     };
-    cycle::run(translation, changes, PACE, clock, shutdown).await;
-}
 
-impl Cycle for Translation {
-    type Change = Change;
-
-    fn note(&mut self, change: Change) -> bool {
-        self.mirrors.note(change)
+    fn reads(world: &World) -> Vec<&dyn Source> {
+        let ours: [&dyn Source; 4] = [&world.apps, &world.assignments, &world.nodes, &world.sites];
+        let theirs = world.foreign.values().map(|mirror| mirror as &dyn Source);
+        ours.into_iter().chain(theirs).collect()
     }
 
-    async fn activate(&mut self, now: Monotonic) -> Monotonic {
-        let objects = objects(&self.mirrors);
-        // Most have none of them, and need not look at all the rest.
-        if objects.is_empty() || !self.mirrors.all_listed() {
-            return now + LOOK_EVERY;
+    fn start(context: Context) -> Translation {
+        Translation(context)
+    }
+
+    async fn look(&mut self, _now: Monotonic) -> Result<Report, kube::Error> {
+        let Context { client, world, .. } = &self.0;
+        let objects = objects(world);
+        // Most clusters have none of them, and need not look at all the rest.
+        if objects.is_empty() {
+            return Ok(Report::default());
         }
-        let (observed, loans) = self.look(objects);
-        let actions = plan(&observed);
-        let mut all_done = actions.len() <= ACTIONS_PER_ACTIVATION_MAX;
-        for action in actions.iter().take(ACTIONS_PER_ACTIVATION_MAX) {
-            let foreign = &observed.objects[action.object];
-            tracing::info!(kind = foreign.kind.as_str(), name = foreign.name, %action, "applying");
-            if let Err(error) = apply(&self.client, foreign, action).await {
-                all_done = false;
-                tracing::warn!(%action, %error, "failed; the next look decides again");
-            }
-        }
-        self.put_back(observed, loans);
-        now + if all_done { LOOK_EVERY } else { RETRY_AFTER }
+        let observed = Observed {
+            objects,
+            apps: world.apps.all(),
+            assignments: world.assignments.all(),
+            nodes: world.nodes.all(),
+            sites: world.sites.all(),
+        };
+        let objects = &observed.objects;
+        let apply = |action: Action| apply(client, &objects[action.object], action);
+        Ok(carry_out(plan(&observed), BOUNDS, apply).await)
     }
 }
 
-impl Translation {
-    fn look(&mut self, objects: Vec<Foreign>) -> (Observed, [Loan; 4]) {
-        let count = Kind::ALL.len();
-        self.mirrors.refresh(count, &mut self.apps);
-        self.mirrors.refresh(count + 1, &mut self.assignments);
-        self.mirrors.refresh(count + 2, &mut self.nodes);
-        self.mirrors.refresh(count + 3, &mut self.sites);
-        let (apps, of_apps) = self.apps.lend();
-        let (assignments, of_assignments) = self.assignments.lend();
-        let (nodes, of_nodes) = self.nodes.lend();
-        let (sites, of_sites) = self.sites.lend();
-        let observed = Observed { objects, apps, assignments, nodes, sites };
-        (observed, [of_apps, of_assignments, of_nodes, of_sites])
-    }
-
-    fn put_back(&mut self, observed: Observed, loans: [Loan; 4]) {
-        let [of_apps, of_assignments, of_nodes, of_sites] = loans;
-        self.apps.give_back(observed.apps, of_apps);
-        self.assignments.give_back(observed.assignments, of_assignments);
-        self.nodes.give_back(observed.nodes, of_nodes);
-        self.sites.give_back(observed.sites, of_sites);
-    }
-}
-
-fn objects(mirrors: &Mirrors) -> Vec<Foreign> {
+fn objects(world: &World) -> Vec<Foreign> {
     let mut objects = Vec::new();
-    for (index, kind) in Kind::ALL.into_iter().enumerate() {
-        for object in mirrors.objects(index) {
+    for (kind, mirror) in &world.foreign {
+        for object in mirror.all() {
             objects.push(Foreign {
-                kind,
+                kind: *kind,
                 namespace: object.namespace().unwrap_or_default(),
                 name: object.name_any(),
                 uid: object.uid().unwrap_or_default(),
@@ -133,7 +84,7 @@ fn objects(mirrors: &Mirrors) -> Vec<Foreign> {
     objects
 }
 
-async fn apply(client: &Client, foreign: &Foreign, action: &Action) -> Result<(), kube::Error> {
+async fn apply(client: &Client, foreign: &Foreign, action: Action) -> Result<(), kube::Error> {
     match &action.verb {
         Verb::Write(objects) => {
             for object in objects {
@@ -185,12 +136,8 @@ async fn tell(client: &Client, foreign: &Foreign, message: &str) -> Result<(), k
         component: FIELD_MANAGER,
         about,
         tone: Tone::Normal,
-        reason: "Translated",
+        reason: Reason::Translated,
         message: message.to_owned(),
     };
     event::write(client, news, clock::time_of_day()).await
-}
-
-fn resource(kind: Kind) -> ApiResource {
-    ApiResource::from_gvk(&GroupVersionKind::gvk(kind.group(), kind.version(), kind.as_str()))
 }

@@ -1,46 +1,75 @@
 //! The loops, wired to a Kubernetes-style API: each looks, lets `tombolo-plan` decide, and acts.
 //!
 //! The API may be our own or a cluster's; a loop holds a `kube::Client` and cannot tell. Called by
-//! `tombolo up` and `tombolo controller`. Start reading at [`leases`], the pattern of all loops, and
-//! `cycle`, which wakes them.
+//! `tombolo up` and `tombolo controller`. Start reading at `sites`, the smallest loop, and `harness`,
+//! which runs them all.
 //!
 //! One process runs the loops: `tombolo up` has its store to itself, and of several `tombolo
 //! controller` on one cluster [`leader`] chooses one.
 
+mod board;
 pub mod clock;
-mod cycle;
 mod event;
-pub mod foreign;
+mod foreign;
+mod harness;
 pub mod leader;
-pub mod leases;
+mod leases;
 mod mirror;
 pub mod patch;
-pub mod placing;
-pub mod sites;
-mod typed;
+mod placing;
+mod report;
+mod sites;
+mod world;
 
 use std::future::Future;
+use std::sync::Arc;
 
+use futures::FutureExt as _;
 use kube::Client;
 use tokio::task::JoinSet;
 
-use clock::Clock;
+pub use board::Board;
+pub use harness::{BeforeLook, keep};
 
-/// Runs every loop until `shutdown` is ready. Each has a task of its own, so that a long decision
-/// of one holds up no other, and a client under its own name.
-pub async fn run<S>(client: impl Fn(&'static str) -> Client, shutdown: impl Fn() -> S)
-where
-    S: Future<Output = ()> + Send + 'static,
-{
-    let clock = Clock::start();
-    let mut loops = JoinSet::new();
-    loops.spawn(leases::run(client("leases"), clock, shutdown()));
-    loops.spawn(sites::run(client("sites"), clock, shutdown()));
-    loops.spawn(foreign::run(client("foreign"), clock, shutdown()));
-    loops.spawn(placing::run(client("placing"), clock, shutdown()));
-    while let Some(ended) = loops.join_next().await {
-        if let Err(error) = ended {
-            tracing::error!(%error, "a loop has ended; restart the server to bring it back");
-        }
+use harness::Harness;
+use world::World;
+
+/// Runs every loop until `stop` is ready. Each has a task of its own, so that a long decision of
+/// one holds up no other, and a client under its own name. How they fare is on the board.
+pub async fn run(
+    board: &Board,
+    client: impl Fn(&'static str) -> Client,
+    stop: impl Future<Output = ()> + Send + 'static,
+) {
+    run_with(board, client, stop, Arc::new(|_| ())).await;
+}
+
+/// The same, with something that is called before each look.
+pub async fn run_with(
+    board: &Board,
+    client: impl Fn(&'static str) -> Client,
+    stop: impl Future<Output = ()> + Send + 'static,
+    before_look: BeforeLook,
+) {
+    let world = World::new();
+    board.show(&world);
+    let stop = stop.boxed().shared();
+    let harness = Harness { board: board.clone(), world: world.clone(), before_look, stop };
+    let mut tasks = JoinSet::new();
+    harness.start::<leases::Leases>(&mut tasks, &client);
+    harness.start::<sites::Sites>(&mut tasks, &client);
+    harness.start::<foreign::Translation>(&mut tasks, &client);
+    harness.start::<placing::Placing>(&mut tasks, &client);
+    let watching = client("mirrors");
+    let mirrors = keep(board, &watching, "mirrors", || {
+        (harness.before_look)("mirrors");
+        world.keep(&watching)
+    });
+    let loops = async { while tasks.join_next().await.is_some() {} };
+    // The mirrors go on until the last loop has come to its end.
+    tokio::select! {
+        () = loops => (),
+        () = mirrors => (),
+        () = harness::watch_over(board, &watching) => (),
     }
 }

@@ -1,110 +1,128 @@
 //! The loop that gives Apps their places and keeps the Assignments that carry them out. What it
-//! decides is in [`tombolo_plan::placing`]; here it looks, acts and sleeps. Called by `tombolo up`
-//! and `tombolo controller`; start at [`run`].
+//! decides is in [`tombolo_plan::placing`]; here it looks and acts. Run by [`crate::harness`].
 
 mod act;
 #[cfg(test)]
 mod cost;
 
-use std::future::Future;
+use std::sync::Mutex;
 use std::time::Duration;
 
+use futures::stream::{self, StreamExt as _};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::Client;
-use kube::api::ApiResource;
 
-use tombolo_model::{App, Assignment, Link, Node, Site};
 use tombolo_placement::select::Limits;
 use tombolo_plan::Monotonic;
-use tombolo_plan::placing::{Memory, Observed, Plan, plan};
+use tombolo_plan::placing::{Doubt, Memory, Observed, Plan, Steps, plan};
+use tombolo_plan::supervision::{Pace, Report};
 
 use crate::clock::{self, Clock};
-use crate::cycle::{self, Cycle, Pace};
-use crate::mirror::{Change, Mirrors};
-use crate::typed::{Loan, Typed};
+use crate::harness::{Context, Loop};
+use crate::mirror::Source;
+use crate::report::{Bounds, carry_out};
+use crate::world::World;
 
-/// More would hold up the next look; a large App must still come into being in one.
-const ACTIONS_PER_ACTIVATION_MAX: usize = 1024;
-/// What nobody told of is found by looking now and then.
-const LOOK_EVERY: Duration = Duration::from_secs(60);
-/// What a failed action left is looked at again after this.
-const RETRY_AFTER: Duration = Duration::from_secs(2);
-const PACE: Pace =
-    Pace { gap_min: Duration::from_millis(50), gap_factor: 2, first_within: LOOK_EVERY };
+/// More actions would hold up the next look; a large App must still come into being in one look. As
+/// many Apps at once share the commits of the store.
+const BOUNDS: Bounds = Bounds { actions_max: 1024, at_once: 32 };
 /// A search takes what it has found by then.
 const SEARCH_TIME_MAX: Duration = Duration::from_secs(2);
 
-struct Placing {
-    client: Client,
-    clock: Clock,
-    mirrors: Mirrors,
-    copies: Copies,
+pub(crate) struct Placing {
+    context: Context,
     memory: Memory,
 }
 
-/// Runs until `shutdown` is ready.
-pub async fn run(client: Client, clock: Clock, shutdown: impl Future<Output = ()>) {
-    let (mirrors, changes) = Mirrors::watch(&client, &watched());
-    let (copies, memory) = (Copies::default(), Memory::default());
-    let placing = Placing { client, clock, mirrors, copies, memory };
-    cycle::run(placing, changes, PACE, clock, shutdown).await;
-}
+impl Loop for Placing {
+    const NAME: &'static str = "placing";
+    const PACE: Pace = Pace {
+        gap_min: Duration::from_millis(50),
+        gap_factor: 2,
+        look_every: Duration::from_secs(60),
+        retry_after: Duration::from_secs(2),
+    };
 
-impl Cycle for Placing {
-    type Change = Change;
-
-    fn note(&mut self, change: Change) -> bool {
-        self.mirrors.note(change)
+    fn reads(world: &World) -> Vec<&dyn Source> {
+        vec![&world.apps, &world.assignments, &world.sites, &world.nodes, &world.links]
     }
 
-    async fn activate(&mut self, now: Monotonic) -> Monotonic {
-        if !self.mirrors.all_listed() {
-            return now + LOOK_EVERY;
-        }
-        let (observed, loans) = self.copies.look(&self.mirrors);
-        let Some((observed, plan)) = decide(observed, self.memory.clone(), self.clock).await else {
-            return now + RETRY_AFTER;
-        };
+    fn start(context: Context) -> Placing {
+        Placing { context, memory: Memory::default() }
+    }
+
+    async fn look(&mut self, _now: Monotonic) -> Result<Report, kube::Error> {
+        let observed = observe(&self.context.world);
+        let (observed, plan) = decide(observed, self.memory.clone(), self.context.clock).await;
         self.memory = plan.memory.clone();
         for note in &plan.notes {
             tracing::debug!(note, "about the plan");
         }
-        let all_done = carry_out(&self.client, &observed, &plan, &mut self.memory).await;
-        self.copies.put_back(observed, loans);
-        let usual = self.clock.now() + if all_done { LOOK_EVERY } else { RETRY_AFTER };
-        plan.wake_at.map_or(usual, |at| at.min(usual))
+        let wake_at = plan.wake_at;
+        Ok(Report { wake_at, ..self.act(&observed, plan).await })
     }
 }
 
-/// Whether nothing is left to do.
-async fn carry_out(client: &Client, observed: &Observed, plan: &Plan, memory: &mut Memory) -> bool {
-    let mut left = ACTIONS_PER_ACTIVATION_MAX;
-    let mut all_done = true;
-    for steps in &plan.steps {
-        let app = &observed.apps[steps.app];
-        // An App is begun only if all of it fits: it comes into being in one look or not yet.
-        if steps.actions.len() > left && left < ACTIONS_PER_ACTIVATION_MAX {
-            all_done = false;
+impl Placing {
+    async fn act(&mut self, observed: &Observed, plan: Plan) -> Report {
+        let client = &self.context.client;
+        let (begun, deferred) = begun(&plan.steps);
+        let mut report = Report { deferred, ..Report::default() };
+        let work = plan.steps.into_iter().take(begun);
+        let work = work.map(|steps| act::apply(client, &observed.apps[steps.app], steps.actions));
+        let mut work = stream::iter(work).buffered(BOUNDS.at_once);
+        while let Some((done, failed)) = work.next().await {
+            report.done += done;
+            report.failed.extend(failed);
+        }
+        drop(work);
+        let released = carry_out(plan.releases, BOUNDS, |one| act::release(client, one)).await;
+        // What is written is remembered: the agent may have answered before anybody looks again.
+        let memory = Mutex::new(&mut self.memory);
+        let doubted = carry_out(plan.doubts, BOUNDS, async |one: Doubt| {
+            act::doubt(client, &one).await?;
+            if let Ok(mut memory) = memory.lock() {
+                memory.note_written(&one);
+            }
+            Ok(())
+        });
+        let doubted = doubted.await;
+        for other in [released, doubted] {
+            report.done += other.done;
+            report.failed.extend(other.failed);
+            report.deferred += other.deferred;
+        }
+        report
+    }
+}
+
+/// How many Apps are begun in one look, and how many actions are left for the next. An App is begun
+/// only if all of it fits: it comes into being in one look or not yet. The first always is.
+fn begun(steps: &[Steps]) -> (usize, usize) {
+    let mut left = BOUNDS.actions_max;
+    let mut begun = 0;
+    for each in steps {
+        if each.actions.len() > left && begun > 0 {
             break;
         }
-        left = left.saturating_sub(steps.actions.len());
-        all_done &= act::apply(client, app, &steps.actions).await;
+        left = left.saturating_sub(each.actions.len());
+        begun += 1;
     }
-    let all_fit = plan.releases.len() + plan.doubts.len() <= left;
-    for release in plan.releases.iter().take(left) {
-        all_done &= act::release(client, release).await;
-    }
-    for doubt in plan.doubts.iter().take(left.saturating_sub(plan.releases.len())) {
-        match act::doubt(client, doubt).await {
-            true => memory.note_written(doubt),
-            false => all_done = false,
-        }
-    }
-    all_done && all_fit
+    (begun, steps[begun..].iter().map(|steps| steps.actions.len()).sum())
 }
 
-/// A search may take long; other loops must not wait for it.
-async fn decide(observed: Observed, memory: Memory, clock: Clock) -> Option<(Observed, Plan)> {
+fn observe(world: &World) -> Observed {
+    Observed {
+        apps: world.apps.all(),
+        assignments: world.assignments.all(),
+        sites: world.sites.all(),
+        nodes: world.nodes.all(),
+        links: world.links.all(),
+    }
+}
+
+/// A search may take long; other loops must not wait for it. A panic of the planner is one of the
+/// loop, and the harness deals with it.
+async fn decide(observed: Observed, memory: Memory, clock: Clock) -> (Observed, Plan) {
     let decision = tokio::task::spawn_blocking(move || {
         let started = clock.now();
         let stop = || clock.now().since(started) > SEARCH_TIME_MAX;
@@ -113,52 +131,34 @@ async fn decide(observed: Observed, memory: Memory, clock: Clock) -> Option<(Obs
         let plan = plan(&observed, &memory, started, &time_of_day, &limits);
         (observed, plan)
     });
-    let decided = decision.await;
-    decided.inspect_err(|error| tracing::error!(%error, "a plan could not be made")).ok()
+    match decision.await {
+        Ok(decided) => decided,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
 }
 
-fn watched() -> [ApiResource; 5] {
-    [
-        ApiResource::erase::<App>(&()),
-        ApiResource::erase::<Assignment>(&()),
-        ApiResource::erase::<Site>(&()),
-        ApiResource::erase::<Node>(&()),
-        ApiResource::erase::<Link>(&()),
-    ]
-}
+#[cfg(test)]
+mod tests {
+    use tombolo_plan::placing::{Action, Verb};
 
-/// All that is looked at, by its type.
-#[derive(Debug, Default)]
-struct Copies {
-    apps: Typed<App>,
-    assignments: Typed<Assignment>,
-    sites: Typed<Site>,
-    nodes: Typed<Node>,
-    links: Typed<Link>,
-}
+    use super::*;
 
-impl Copies {
-    fn look(&mut self, mirrors: &Mirrors) -> (Observed, [Loan; 5]) {
-        mirrors.refresh(0, &mut self.apps);
-        mirrors.refresh(1, &mut self.assignments);
-        mirrors.refresh(2, &mut self.sites);
-        mirrors.refresh(3, &mut self.nodes);
-        mirrors.refresh(4, &mut self.links);
-        let (apps, of_apps) = self.apps.lend();
-        let (assignments, of_assignments) = self.assignments.lend();
-        let (sites, of_sites) = self.sites.lend();
-        let (nodes, of_nodes) = self.nodes.lend();
-        let (links, of_links) = self.links.lend();
-        let observed = Observed { apps, assignments, sites, nodes, links };
-        (observed, [of_apps, of_assignments, of_sites, of_nodes, of_links])
+    /// How many Apps with so many actions each are begun, and how many actions wait.
+    #[track_caller]
+    fn check(actions: &[usize], expected: (usize, usize)) {
+        let verb = || Verb::Delete { name: String::new(), uid: String::new() };
+        let action = || Action { verb: verb(), why: String::new() };
+        let actions = actions.iter().enumerate();
+        let steps = actions
+            .map(|(app, count)| Steps { app, actions: (0..*count).map(|_| action()).collect() });
+        assert_eq!(begun(&steps.collect::<Vec<_>>()), expected);
     }
 
-    fn put_back(&mut self, observed: Observed, loans: [Loan; 5]) {
-        let [of_apps, of_assignments, of_sites, of_nodes, of_links] = loans;
-        self.apps.give_back(observed.apps, of_apps);
-        self.assignments.give_back(observed.assignments, of_assignments);
-        self.sites.give_back(observed.sites, of_sites);
-        self.nodes.give_back(observed.nodes, of_nodes);
-        self.links.give_back(observed.links, of_links);
+    #[test]
+    fn an_app_comes_into_being_in_one_look_or_not_yet() {
+        check(&[], (0, 0));
+        check(&[1000, 24, 1], (2, 1));
+        check(&[1000, 25, 1], (1, 26));
+        check(&[5000, 1], (1, 1));
     }
 }

@@ -5,69 +5,60 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
-use tombolo_model::{App, Assignment, keys};
+use tombolo_model::{App, Assignment, Reason, keys};
 use tombolo_plan::placing::{Action, Doubt, News, Release, Verb};
 
 use crate::clock;
 use crate::event::{self, Tone};
 use crate::patch::guarded;
+use crate::report::failure;
 
 /// Who we are in managedFields and Events.
 const FIELD_MANAGER: &str = "tombolo-placing";
 
-/// Carries out the actions until one fails. Whether all were.
-pub(super) async fn apply(client: &Client, app: &App, actions: &[Action]) -> bool {
+/// Carries out the actions about one App until one fails. How many were done, and what failed.
+pub(super) async fn apply(
+    client: &Client,
+    app: &App,
+    actions: Vec<Action>,
+) -> (usize, Option<String>) {
     let name = app.name_any();
-    for action in actions {
+    for (done, action) in actions.iter().enumerate() {
         tracing::info!(app = name, %action, "applying");
         if let Err(error) = carry_out(client, app, &action.verb).await {
-            tracing::warn!(app = name, %action, %error, "failed; the next look decides again");
-            return false;
+            return (done, Some(failure(&format!("App {name}: {action}"), &error)));
         }
         if let Verb::Decide { news, .. } = &action.verb {
             tell(client, app, news).await;
         }
     }
-    true
+    (actions.len(), None)
 }
 
-/// Lets go of an Assignment that nobody will take down. Whether it was.
-pub(super) async fn release(client: &Client, release: &Release) -> bool {
-    tracing::info!(%release, "applying");
-    let let_go = async {
-        let api: Api<Assignment> = Api::namespaced(client.clone(), &release.namespace);
-        let version = Some(release.resource_version.clone());
-        let patch = guarded(version, "/metadata/finalizers", json!(release.finalizers))?;
-        api.patch(&release.name, &as_ourselves(), &Patch::Json::<()>(patch)).await.map(drop)
-    };
-    if let Err(error) = let_go.await {
-        tracing::warn!(%release, %error, "failed; the next look decides again");
-        return false;
-    }
+/// Lets go of an Assignment that nobody will take down.
+pub(super) async fn release(client: &Client, release: Release) -> Result<(), kube::Error> {
+    let api: Api<Assignment> = Api::namespaced(client.clone(), &release.namespace);
+    let version = Some(release.resource_version);
+    let patch = guarded(version, "/metadata/finalizers", json!(release.finalizers))?;
+    api.patch(&release.name, &as_ourselves(), &Patch::Json::<()>(patch)).await?;
     let about = ObjectReference {
         api_version: Some(keys::API_VERSION.to_owned()),
         kind: Some("Assignment".to_owned()),
-        namespace: Some(release.namespace.clone()),
-        name: Some(release.name.clone()),
-        uid: Some(release.uid.clone()),
+        namespace: Some(release.namespace),
+        name: Some(release.name),
+        uid: Some(release.uid),
         ..ObjectReference::default()
     };
-    write_event(client, about, Tone::Warning, "Abandoned", &release.why).await;
-    true
+    write_event(client, about, Tone::Warning, Reason::Abandoned, &release.why).await;
+    Ok(())
 }
 
-/// Writes that nobody knows any more whether an instance is up. Whether it was written.
-pub(super) async fn doubt(client: &Client, doubt: &Doubt) -> bool {
-    tracing::info!(%doubt, "applying");
-    let write = async {
-        let api: Api<Assignment> = Api::namespaced(client.clone(), &doubt.namespace);
-        let version = Some(doubt.resource_version.clone());
-        let patch = guarded(version, "/status/conditions", json!(doubt.conditions))?;
-        api.patch_status(&doubt.name, &as_ourselves(), &Patch::Json::<()>(patch)).await.map(drop)
-    };
-    let written = write.await;
-    let told = |error: &_| tracing::warn!(%doubt, %error, "failed; the next look decides again");
-    written.inspect_err(told).is_ok()
+/// Writes that nobody knows any more whether an instance is up.
+pub(super) async fn doubt(client: &Client, doubt: &Doubt) -> Result<(), kube::Error> {
+    let api: Api<Assignment> = Api::namespaced(client.clone(), &doubt.namespace);
+    let version = Some(doubt.resource_version.clone());
+    let patch = guarded(version, "/status/conditions", json!(doubt.conditions))?;
+    api.patch_status(&doubt.name, &as_ourselves(), &Patch::Json::<()>(patch)).await.map(drop)
 }
 
 async fn carry_out(client: &Client, app: &App, verb: &Verb) -> Result<(), kube::Error> {
@@ -116,7 +107,7 @@ async fn tell(client: &Client, app: &App, news: &[News]) {
             ..ObjectReference::default()
         };
         let tone = if one.bad { Tone::Warning } else { Tone::Normal };
-        write_event(client, about, tone, &one.reason, &one.message).await;
+        write_event(client, about, tone, one.reason, &one.message).await;
     }
 }
 
@@ -125,7 +116,7 @@ async fn write_event(
     client: &Client,
     about: ObjectReference,
     tone: Tone,
-    reason: &str,
+    reason: Reason,
     message: &str,
 ) {
     let name = about.name.clone();

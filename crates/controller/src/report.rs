@@ -1,0 +1,69 @@
+//! Acting: carries out the actions of a plan within bounds and reports what came of them. Called by the
+//! loops whose actions are about an object each.
+
+use std::fmt;
+use std::future::Future;
+
+use futures::stream::{self, StreamExt as _};
+
+use tombolo_plan::supervision::Report;
+
+/// How much one look may do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// More would hold up the next look.
+    pub(crate) actions_max: usize,
+    /// More would leave others no room in the store's next commit; fewer would wait for the disk one
+    /// after the other instead of sharing its commits.
+    pub(crate) at_once: usize,
+}
+
+/// Does each action once. What fails is told and not tried again: the next look decides anew.
+pub(crate) async fn carry_out<A, D>(
+    actions: Vec<A>,
+    bounds: Bounds,
+    apply: impl Fn(A) -> D,
+) -> Report
+where
+    A: fmt::Display,
+    D: Future<Output = Result<(), kube::Error>>,
+{
+    let deferred = actions.len().saturating_sub(bounds.actions_max);
+    let mut report = Report { deferred, ..Report::default() };
+    let work = actions.into_iter().take(bounds.actions_max).map(|action| {
+        let told = action.to_string();
+        tracing::info!(action = told, "applying");
+        let applied = apply(action);
+        async move { (told, applied.await) }
+    });
+    let mut work = std::pin::pin!(stream::iter(work).buffered(bounds.at_once));
+    while let Some((action, applied)) = work.next().await {
+        match applied {
+            Ok(()) => report.done += 1,
+            Err(error) => report.failed.push(failure(&action, &error)),
+        }
+    }
+    if deferred > 0 {
+        tracing::info!(deferred, "more to do than one look takes");
+    }
+    report
+}
+
+/// What failed and why, as one sentence; the log has it too.
+pub(crate) fn failure(action: &str, error: &kube::Error) -> String {
+    let why = chain(error);
+    tracing::warn!(action, error = why, "failed; the next look decides again");
+    format!("{action}: {why}")
+}
+
+/// An error and its causes, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,74 @@
+//! Everything that the loops look at: one [`Mirror`] for each kind, shared by all loops of the process.
+//! A loop that needs another kind adds a field here.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Client;
+use kube::api::{Api, ApiResource, DynamicObject};
+use kube::core::GroupVersionKind;
+
+use tombolo_model::keys::SYSTEM_NAMESPACE;
+use tombolo_model::{App, Assignment, Link, Node, Site};
+use tombolo_plan::foreign;
+
+use crate::mirror::{Mirror, Source};
+
+/// Cheap to clone; all clones are the same world.
+#[derive(Clone, Debug)]
+pub(crate) struct World {
+    pub(crate) apps: Mirror<App>,
+    pub(crate) assignments: Mirror<Assignment>,
+    pub(crate) sites: Mirror<Site>,
+    pub(crate) nodes: Mirror<Node>,
+    pub(crate) links: Mirror<Link>,
+    /// Those of the system's namespace.
+    pub(crate) leases: Mirror<Lease>,
+    /// The kinds of other projects, which a cluster may not have installed.
+    pub(crate) foreign: BTreeMap<foreign::Kind, Mirror<DynamicObject>>,
+}
+
+impl World {
+    pub(crate) fn new() -> World {
+        let foreign = foreign::Kind::ALL.into_iter();
+        World {
+            apps: Mirror::new("App"),
+            assignments: Mirror::new("Assignment"),
+            sites: Mirror::new("Site"),
+            nodes: Mirror::new("Node"),
+            links: Mirror::new("Link"),
+            leases: Mirror::new("Lease"),
+            foreign: foreign.map(|kind| (kind, Mirror::optional(kind.as_str()))).collect(),
+        }
+    }
+
+    /// All of it, for those who show how it is.
+    pub(crate) fn sources(&self) -> Vec<&dyn Source> {
+        let ours: [&dyn Source; 6] =
+            [&self.apps, &self.assignments, &self.sites, &self.nodes, &self.links, &self.leases];
+        let foreign = self.foreign.values().map(|mirror| mirror as &dyn Source);
+        ours.into_iter().chain(foreign).collect()
+    }
+
+    /// Keeps the world current while it is polled, by one watch for each kind; never ends.
+    pub(crate) async fn keep(&self, client: &Client) {
+        let all = client.clone();
+        let foreign = self
+            .foreign
+            .iter()
+            .map(|(kind, mirror)| mirror.keep(Api::all_with(client.clone(), &resource(*kind))));
+        tokio::join!(
+            self.apps.keep(Api::all(all.clone())),
+            self.assignments.keep(Api::all(all.clone())),
+            self.sites.keep(Api::all(all.clone())),
+            self.nodes.keep(Api::all(all.clone())),
+            self.links.keep(Api::all(all.clone())),
+            self.leases.keep(Api::namespaced(all.clone(), SYSTEM_NAMESPACE)),
+            futures::future::join_all(foreign),
+        );
+    }
+}
+
+pub(crate) fn resource(kind: foreign::Kind) -> ApiResource {
+    ApiResource::from_gvk(&GroupVersionKind::gvk(kind.group(), kind.version(), kind.as_str()))
+}

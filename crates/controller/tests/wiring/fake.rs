@@ -1,0 +1,304 @@
+//! A Kubernetes-style API in memory, as a service that a `kube::Client` talks to: it lists, watches,
+//! creates, patches and deletes, and can be told to refuse. It has no socket, no thread and no file, so
+//! that a test can stop time. Start at [`Fake::client`].
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use axum::body::{Body, to_bytes};
+use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use futures::stream::{self, StreamExt as _};
+use http::header::CONTENT_TYPE;
+use http::{Method, Request, Response, StatusCode};
+use kube::Client;
+use serde_json::{Value, json};
+use tower::service_fn;
+
+const BODY_BYTES_MAX: usize = 1 << 20;
+
+/// Cheap to clone; all clones are the same API.
+#[derive(Clone, Default)]
+pub(crate) struct Fake(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    revision: u64,
+    objects: BTreeMap<Key, Value>,
+    /// All that happened, for watches that begin in the past.
+    history: Vec<(u64, Key, String)>,
+    watches: Vec<(Collection, UnboundedSender<String>)>,
+    refusals: Vec<Refusal>,
+    refused: Vec<String>,
+    /// Requests to paths with this in them are never answered.
+    hanging: Option<String>,
+}
+
+struct Refusal {
+    method: Method,
+    path_holds: String,
+    times: usize,
+}
+
+/// `/apis/tombolo.dev/v1alpha1`, `apps`, and a namespace if only that is meant.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Collection {
+    version: String,
+    plural: String,
+    namespace: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    version: String,
+    plural: String,
+    namespace: String,
+    name: String,
+}
+
+struct Refused(StatusCode, &'static str);
+
+impl fmt::Debug for Fake {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Fake")
+    }
+}
+
+impl Fake {
+    pub(crate) fn client(&self) -> Client {
+        let fake = self.clone();
+        let service = service_fn(move |request: Request<kube::client::Body>| {
+            let fake = fake.clone();
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = to_bytes(Body::new(body), BODY_BYTES_MAX).await.unwrap();
+                if fake.hangs(parts.uri.path()) {
+                    std::future::pending::<()>().await;
+                }
+                let query = parts.uri.query().unwrap_or_default();
+                let answer = fake.answer(&parts.method, parts.uri.path(), query, &body);
+                Ok::<_, Infallible>(answer.unwrap_or_else(refusal))
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    /// Writes an object as somebody else would: `path` is that of the object.
+    pub(crate) fn put(&self, path: &str, object: Value) {
+        let (collection, name, _) = parse(path);
+        let key = key(&collection, name.as_deref().unwrap());
+        self.lock().write(key, object);
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Option<Value> {
+        let (collection, name, _) = parse(path);
+        self.lock().objects.get(&key(&collection, name.as_deref().unwrap())).cloned()
+    }
+
+    /// All objects of a kind.
+    pub(crate) fn all(&self, plural: &str) -> Vec<Value> {
+        let state = self.lock();
+        let of_kind = state.objects.iter().filter(|(key, _)| key.plural == plural);
+        of_kind.map(|(_, object)| object.clone()).collect()
+    }
+
+    /// Answers the next requests of this kind with 500.
+    pub(crate) fn refuse(&self, method: Method, path_holds: &str, times: usize) {
+        let path_holds = path_holds.to_owned();
+        self.lock().refusals.push(Refusal { method, path_holds, times });
+    }
+
+    /// Answers no request any more whose path has this in it.
+    pub(crate) fn hang(&self, path_holds: &str) {
+        self.lock().hanging = Some(path_holds.to_owned());
+    }
+
+    pub(crate) fn hang_no_more(&self) {
+        self.lock().hanging = None;
+    }
+
+    fn hangs(&self, path: &str) -> bool {
+        self.lock().hanging.as_ref().is_some_and(|part| path.contains(part))
+    }
+
+    pub(crate) fn refused(&self) -> Vec<String> {
+        self.lock().refused.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+
+    fn answer(
+        &self,
+        method: &Method,
+        path: &str,
+        query: &str,
+        body: &[u8],
+    ) -> Result<Response<Body>, Refused> {
+        let mut state = self.lock();
+        state.refuse(method, path)?;
+        let (collection, name, _subresource) = parse(path);
+        match (method.as_str(), name) {
+            ("GET", None) if query.contains("watch=") => Ok(state.watch(collection, query)),
+            ("GET", None) => Ok(as_json(&state.list(&collection))),
+            ("GET", Some(name)) => found(state.objects.get(&key(&collection, &name))),
+            ("POST", None) => state.create(&collection, body),
+            ("PATCH", Some(name)) => state.patch(key(&collection, &name), body),
+            ("DELETE", Some(name)) => state.delete(&key(&collection, &name)),
+            (_, _) => Err(Refused(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed")),
+        }
+    }
+}
+
+impl State {
+    fn refuse(&mut self, method: &Method, path: &str) -> Result<(), Refused> {
+        let hit = |one: &&mut Refusal| {
+            one.times > 0 && one.method == *method && path.contains(&one.path_holds)
+        };
+        let Some(refusal) = self.refusals.iter_mut().find(hit) else { return Ok(()) };
+        refusal.times -= 1;
+        self.refused.push(format!("{method} {path}"));
+        Err(Refused(StatusCode::INTERNAL_SERVER_ERROR, "InternalError"))
+    }
+
+    fn list(&self, collection: &Collection) -> Value {
+        let items = self.objects.iter().filter(|(key, _)| collection.holds(key));
+        let items: Vec<&Value> = items.map(|(_, object)| object).collect();
+        json!({"apiVersion": "v1", "kind": "List", "items": items,
+            "metadata": {"resourceVersion": self.revision.to_string()}})
+    }
+
+    fn watch(&mut self, collection: Collection, query: &str) -> Response<Body> {
+        let after = query.split('&').find_map(|pair| pair.strip_prefix("resourceVersion="));
+        let after: u64 = after.and_then(|text| text.parse().ok()).unwrap_or(0);
+        let past = self.history.iter();
+        let past = past.filter(|(revision, key, _)| *revision > after && collection.holds(key));
+        let past: Vec<String> = past.map(|(_, _, line)| line.clone()).collect();
+        let (sender, receiver): (_, UnboundedReceiver<String>) = unbounded();
+        self.watches.push((collection, sender));
+        let lines = stream::iter(past).chain(receiver).map(Ok::<_, Infallible>);
+        Response::new(Body::from_stream(lines))
+    }
+
+    fn create(&mut self, collection: &Collection, body: &[u8]) -> Result<Response<Body>, Refused> {
+        let mut object: Value = serde_json::from_slice(body).unwrap();
+        let metadata = &mut object["metadata"];
+        if metadata["name"].is_null() {
+            let prefix = metadata["generateName"].as_str().unwrap_or_default();
+            metadata["name"] = json!(format!("{prefix}{}", self.revision));
+        }
+        let key = key(collection, metadata["name"].as_str().unwrap_or_default());
+        if self.objects.contains_key(&key) {
+            return Err(Refused(StatusCode::CONFLICT, "AlreadyExists"));
+        }
+        Ok(as_json(&self.write(key, object)))
+    }
+
+    /// Every form of patch: a JSON patch is a list, and all others are merged.
+    fn patch(&mut self, key: Key, body: &[u8]) -> Result<Response<Body>, Refused> {
+        let patch: Value = serde_json::from_slice(body).unwrap();
+        let mut object = self.objects.get(&key).cloned().ok_or(NOT_FOUND)?;
+        if patch.is_array() {
+            let patch: json_patch::Patch = serde_json::from_value(patch).unwrap();
+            json_patch::patch(&mut object, &patch).map_err(|_| CONFLICT)?;
+        } else {
+            let named = &patch["metadata"]["resourceVersion"];
+            if !named.is_null() && *named != object["metadata"]["resourceVersion"] {
+                return Err(CONFLICT);
+            }
+            json_patch::merge(&mut object, &patch);
+        }
+        Ok(as_json(&self.write(key, object)))
+    }
+
+    fn delete(&mut self, key: &Key) -> Result<Response<Body>, Refused> {
+        let object = self.objects.remove(key).ok_or(NOT_FOUND)?;
+        self.revision += 1;
+        self.tell("DELETED", key, &object);
+        Ok(as_json(&object))
+    }
+
+    fn write(&mut self, key: Key, mut object: Value) -> Value {
+        self.revision += 1;
+        let known = self.objects.get(&key);
+        let metadata = &mut object["metadata"];
+        metadata["name"] = json!(key.name);
+        if !key.namespace.is_empty() {
+            metadata["namespace"] = json!(key.namespace);
+        }
+        if metadata["uid"].is_null() {
+            metadata["uid"] = json!(format!("uid-{}", key.name));
+        }
+        metadata["resourceVersion"] = json!(self.revision.to_string());
+        let generation = known.and_then(|known| known["metadata"]["generation"].as_i64());
+        let changed = known.is_none_or(|known| known["spec"] != object["spec"]);
+        let generation = generation.unwrap_or(0) + i64::from(changed);
+        object["metadata"]["generation"] = json!(generation);
+        self.tell(if known.is_some() { "MODIFIED" } else { "ADDED" }, &key, &object);
+        self.objects.insert(key, object.clone());
+        object
+    }
+
+    fn tell(&mut self, what: &str, key: &Key, object: &Value) {
+        let line = format!("{}\n", json!({"type": what, "object": object}));
+        self.watches.retain(|(collection, watch)| {
+            !collection.holds(key) || watch.unbounded_send(line.clone()).is_ok()
+        });
+        self.history.push((self.revision, key.clone(), line));
+    }
+}
+
+const NOT_FOUND: Refused = Refused(StatusCode::NOT_FOUND, "NotFound");
+const CONFLICT: Refused = Refused(StatusCode::CONFLICT, "Conflict");
+
+impl Collection {
+    fn holds(&self, key: &Key) -> bool {
+        let here = self.namespace.as_ref().is_none_or(|namespace| *namespace == key.namespace);
+        here && self.version == key.version && self.plural == key.plural
+    }
+}
+
+fn key(collection: &Collection, name: &str) -> Key {
+    Key {
+        version: collection.version.clone(),
+        plural: collection.plural.clone(),
+        namespace: collection.namespace.clone().unwrap_or_default(),
+        name: name.to_owned(),
+    }
+}
+
+/// The collection, and name and subresource if there are any.
+fn parse(path: &str) -> (Collection, Option<String>, Option<String>) {
+    let segments: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let (version, rest) = segments.split_at(if segments[0] == "api" { 2 } else { 3 });
+    let (namespace, rest) = match rest {
+        ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (Some(*namespace), rest),
+        rest => (None, rest),
+    };
+    let collection = Collection {
+        version: version.join("/"),
+        plural: rest[0].to_owned(),
+        namespace: namespace.map(str::to_owned),
+    };
+    let part = |at: usize| rest.get(at).map(|part| (*part).to_owned());
+    (collection, part(1), part(2))
+}
+
+fn found(object: Option<&Value>) -> Result<Response<Body>, Refused> {
+    object.map(as_json).ok_or(NOT_FOUND)
+}
+
+fn as_json(value: &Value) -> Response<Body> {
+    let body = Body::from(value.to_string());
+    Response::builder().header(CONTENT_TYPE, "application/json").body(body).unwrap()
+}
+
+fn refusal(Refused(code, reason): Refused) -> Response<Body> {
+    let status = json!({"apiVersion": "v1", "kind": "Status", "status": "Failure",
+        "message": format!("refused: {reason}"), "reason": reason, "code": code.as_u16()});
+    let mut answer = as_json(&status);
+    *answer.status_mut() = code;
+    answer
+}
