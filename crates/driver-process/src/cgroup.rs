@@ -1,4 +1,5 @@
-//! The cgroups of an instance: limits on processor and memory, what it uses, and who belongs to it.
+//! The cgroups of an instance: limits on processor, memory and processes, what it uses, and who
+//! belongs to it.
 //! Used by the driver to make and read them, by the supervisor to enter, empty and remove them.
 //!
 //! Without the right to make any, instances run without limits, and a note says so. Where the kernel
@@ -110,7 +111,7 @@ fn enable_controllers(folder: &Path) -> io::Result<()> {
     let offered = fs::read_to_string(folder.join("cgroup.controllers"))?;
     let enabled = fs::read_to_string(folder.join("cgroup.subtree_control"))?;
     let is_in = |list: &str, name: &str| list.split_ascii_whitespace().any(|word| word == name);
-    for controller in ["cpu", "memory"] {
+    for controller in ["cpu", "memory", "pids"] {
         if is_in(&offered, controller) && !is_in(&enabled, controller) {
             fs::write(folder.join("cgroup.subtree_control"), format!("+{controller}"))?;
         }
@@ -164,6 +165,14 @@ pub(crate) fn send(pid: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
         _ = kill_process(pid, signal);
     }
+}
+
+/// Whether the groups bound how many processes there are in them.
+pub(crate) fn counts_processes(folders: &[PathBuf]) -> bool {
+    let bounded = |folder: &PathBuf| {
+        fs::read_to_string(folder.join("pids.max")).is_ok_and(|text| text.trim() != "max")
+    };
+    folders.iter().any(bounded)
 }
 
 /// How often the kernel has killed somebody in the groups for want of memory.
@@ -230,6 +239,7 @@ mod tests {
             assert_eq!(written, expected, "{offered} / {enabled}");
         };
         check("cpuset cpu io memory pids", "memory pids", "+cpu");
+        check("cpu memory pids", "cpu memory", "+pids");
         check("cpu memory", "cpu", "+memory");
         check("hugetlb", "", "");
     }

@@ -1,10 +1,7 @@
 //! Commands inside an instance, for people and for health checks: in its working directory, with its
-//! environment, as its user, in its cgroups. The environment is read from the running process, so
-//! that nobody has to keep its secrets for this.
+//! environment, as its user, in its cgroups, confined as it is. The environment is read from the
+//! running process, so that nobody has to keep its secrets for this.
 
-use std::ffi::OsString;
-use std::fs;
-use std::os::unix::ffi::OsStringExt;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -18,19 +15,15 @@ use tokio::sync::mpsc;
 use tombolo_driver::{
     CheckOutcome, Error, ExecRequest, ExecSession, Exit, InstanceId, Output, Result, Source,
 };
+use tombolo_model::Reason;
 
-use crate::folder::{Folder, InstanceRecord, RunRecord};
-use crate::supervise::MARK;
+use crate::Inner;
 use crate::terminal::Terminal;
-use crate::{Inner, procfs, program};
 
 /// What is kept of the output of a check: the end of it says what is wrong.
 const CHECK_OUTPUT_BYTES: usize = 4 * 1024;
 /// As much as is handed on at once.
 const CHUNK_BYTES: usize = 16 * 1024;
-/// How often, and after which pause, the environment of an instance is read that shows none.
-const READS_MAX: usize = 20;
-const READ_AGAIN: Duration = Duration::from_millis(1);
 /// What our part of the command answers when the command itself was not there.
 const CODE_NOT_FOUND: i32 = 127;
 
@@ -104,63 +97,21 @@ fn command(
     terminal: Option<&str>,
 ) -> Result<Command> {
     let folder = inner.folder(id);
-    let record = folder.instance().ok_or_else(|| Error::NoSuchInstance { id: id.clone() })?;
+    folder.instance().ok_or_else(|| Error::NoSuchInstance { id: id.clone() })?;
     let run = folder.run().filter(|run| run.boot_id == inner.boot_id && run.main.alive());
-    let run = run.ok_or_else(|| Error::NotRunning { id: id.clone() })?;
+    run.ok_or_else(|| Error::NotRunning { id: id.clone() })?;
     if words.is_empty() {
         return Err(Error::Invalid { what: "the command is empty".to_owned() });
     }
     let mut start = inner.options.supervisor.iter();
     let program = start.next().ok_or_else(|| Error::NotRunning { id: id.clone() })?;
     let mut command = Command::new(program);
-    command.args(start).arg("exec").args(options(&record, &run, terminal));
-    command.arg("--").args(words).env_clear().envs(environment(&folder, &run));
+    command.args(start).arg("exec").arg(folder.path());
+    command.args(terminal.iter().flat_map(|path| ["--terminal", path]));
+    // Nothing of the agent's environment, nor of the instance's: see `supervise::exec`.
+    command.arg("--").args(words).env_clear();
     command.kill_on_drop(true);
     Ok(command)
-}
-
-fn options(record: &InstanceRecord, run: &RunRecord, terminal: Option<&str>) -> Vec<OsString> {
-    let mut options: Vec<OsString> = Vec::new();
-    for group in &record.cgroups {
-        options.extend(["--group".into(), group.clone().into()]);
-    }
-    if let Some((user, group)) = record.user {
-        options.extend(["--user".into(), format!("{user}:{group}").into()]);
-    }
-    if let Some(terminal) = terminal {
-        options.extend(["--terminal".into(), terminal.into()]);
-    }
-    if let Ok(workdir) = fs::read_link(format!("/proc/{}/cwd", run.main.pid)) {
-        options.extend(["--workdir".into(), workdir.into()]);
-    }
-    options
-}
-
-/// The environment that the instance was started with; the least that does, where we may not see it.
-fn environment(folder: &Folder, run: &RunRecord) -> Vec<(OsString, OsString)> {
-    let mark = format!("{MARK}={}", folder.path().display()).into_bytes();
-    let mut entries = Vec::new();
-    // While a process becomes another program, the kernel shows none.
-    for _ in 0..READS_MAX {
-        entries = procfs::environment(run.main.pid).unwrap_or_default();
-        if entries.contains(&mark) {
-            break;
-        }
-        std::thread::sleep(READ_AGAIN);
-    }
-    let mut env: Vec<(OsString, OsString)> = entries
-        .into_iter()
-        .filter_map(|entry| {
-            let equals = entry.iter().position(|byte| *byte == b'=')?;
-            let name = OsString::from_vec(entry[..equals].to_vec());
-            Some((name, OsString::from_vec(entry[equals + 1..].to_vec())))
-        })
-        .collect();
-    if !env.iter().any(|(name, _)| name == "PATH") {
-        env.push(("PATH".into(), program::PATH_DEFAULT.into()));
-    }
-    env.push((MARK.into(), folder.path().into()));
-    env
 }
 
 fn spawn(command: &mut Command) -> Result<Child> {
@@ -200,15 +151,15 @@ impl Drop for KilledWhenDropped {
 fn exit(status: ExitStatus) -> Exit {
     let signal = std::os::unix::process::ExitStatusExt::signal(&status);
     let reason = match (status.code(), signal) {
-        (Some(0), _) => "Completed",
-        (Some(_), _) => "Error",
-        (None, _) => "Killed",
+        (Some(0), _) => Reason::Completed,
+        (Some(_), _) => Reason::Error,
+        (None, _) => Reason::Killed,
     };
     Exit {
         code: status.code(),
         signal,
         at: SystemTime::now(),
-        reason: reason.to_owned(),
+        reason,
         message: None,
         log: Vec::new(),
     }

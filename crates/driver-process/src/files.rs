@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{MetadataExt as _, chown, fchown};
+use std::os::unix::fs::{MetadataExt as _, fchown, lchown};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
@@ -25,12 +25,37 @@ pub(crate) fn place(work: &Path, files: &[FilePlaced], user: User) -> Result<()>
     Ok(())
 }
 
-/// Lets the user of the instance have its working directory, and write to its own output again by
-/// the name `/dev/stdout`.
+/// Lets the user of the instance have its working directory with all that an earlier user left in it,
+/// a folder for temporary files, and write to its own output again by the name `/dev/stdout`.
 pub(crate) fn give(folder: &Folder, user: User) -> io::Result<()> {
     let Some((user, group)) = user else { return Ok(()) };
-    for path in [folder.work(), folder.out(), folder.err()] {
-        chown(path, Some(user), Some(group))?;
+    let work = folder.work();
+    let before = std::fs::symlink_metadata(&work)?;
+    if (before.uid(), before.gid()) != (user, group) {
+        give_below(&work, (user, group), before.dev())?;
+    }
+    for path in [work, folder.tmp(), folder.out(), folder.err()] {
+        lchown(path, Some(user), Some(group))?;
+    }
+    Ok(())
+}
+
+/// Everything below a folder, on the same disk. No link is followed, and what has a second name is
+/// left alone: that name may be somebody else's. Nothing of the instance runs while this is done.
+fn give_below(folder: &Path, (user, group): (u32, u32), disk: u64) -> io::Result<()> {
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder)? {
+            let path = entry?.path();
+            let found = std::fs::symlink_metadata(&path)?;
+            if found.dev() != disk || (!found.is_dir() && found.nlink() > 1) {
+                continue;
+            }
+            lchown(&path, Some(user), Some(group))?;
+            if found.is_dir() {
+                folders.push(path);
+            }
+        }
     }
     Ok(())
 }

@@ -6,6 +6,7 @@
 //! | `instance.json` | driver | whose it is, its ports, its restarts, its last exit |
 //! | `run.json` | supervisor | which processes they are |
 //! | `stop.json` | driver | that it is to end, and until when |
+//! | `deadline.json` | driver | when it is to end if the driver does not put that off |
 //! | `exit.json` | supervisor | how it ended; the supervisor has nothing left to do |
 //! | `lock` | both | held for as long as a supervisor lives, or one is started |
 //! | `out`, `err`, `control` | | pipes with a name: they outlive whoever reads them |
@@ -13,19 +14,22 @@
 //! | `out.spool`, `err.spool` | supervisor | what it took from the pipes and has not yet written to the log |
 //! | `log/` | supervisor | what the instance wrote |
 //! | `work/` | instance | its working directory |
+//! | `tmp/` | instance | its `/tmp`; empty at every start |
+//! | `root/` | | an empty folder, on which its view of the file system is built |
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::FlockOperation;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tombolo_driver::{Exit, InstanceId, Origin, PublishedPort};
+use tombolo_driver::{Deadline, Exit, InstanceId, Origin, PublishedPort};
 
+use crate::confine::Confinement;
 use crate::launch::LogLimits;
 use crate::logfile;
 use crate::procfs::ProcessKey;
@@ -39,6 +43,9 @@ const EXIT_BYTES: usize = 32 * 1024;
 
 /// How the names of folders begin that are about to be removed.
 pub(crate) const GOING: &str = "removed-";
+
+/// How a line of the control pipe begins that holds a [`DeadlineRecord`].
+pub(crate) const PUT_OFF: &str = "put off to ";
 
 #[derive(Clone, Debug)]
 pub(crate) struct Folder {
@@ -57,6 +64,12 @@ pub(crate) struct InstanceRecord {
     /// The folders of its cgroups.
     pub(crate) cgroups: Vec<PathBuf>,
     pub(crate) user: Option<(u32, u32)>,
+    /// Nothing for one with all rights, and for those that were started before there was any.
+    #[serde(default)]
+    pub(crate) confinement: Option<Confinement>,
+    /// Where it was started.
+    #[serde(default)]
+    pub(crate) workdir: PathBuf,
     pub(crate) log: LogLimits,
 }
 
@@ -77,6 +90,42 @@ pub(crate) struct StopRecord {
     pub(crate) kill_at_ms: u64,
 }
 
+/// Written when the instance is not to outlive the agent's link to the controller for long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DeadlineRecord {
+    /// When it is asked to end, in milliseconds since the boot.
+    pub(crate) end_at_ms: u64,
+    pub(crate) after_ms: u64,
+    pub(crate) grace_ms: u64,
+}
+
+impl DeadlineRecord {
+    pub(crate) fn of(deadline: Deadline) -> DeadlineRecord {
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let Deadline { at, after, grace } = deadline;
+        DeadlineRecord { end_at_ms: ms(at), after_ms: ms(after), grace_ms: ms(grace) }
+    }
+
+    /// From a line of the control pipe.
+    pub(crate) fn read(line: &str) -> Option<DeadlineRecord> {
+        let mut numbers = line.strip_prefix(PUT_OFF)?.split(' ').map(str::parse);
+        let mut next = || numbers.next()?.ok();
+        Some(DeadlineRecord { end_at_ms: next()?, after_ms: next()?, grace_ms: next()? })
+    }
+
+    /// The same, if the last word of the controller was at `now`; never later than before.
+    pub(crate) fn parted(self, now: Duration) -> DeadlineRecord {
+        let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        let end_at_ms = self.end_at_ms.min(now.saturating_add(self.after_ms));
+        DeadlineRecord { end_at_ms, ..self }
+    }
+
+    /// The order that it becomes.
+    pub(crate) fn stop(self) -> StopRecord {
+        StopRecord { kill_at_ms: self.end_at_ms.saturating_add(self.grace_ms) }
+    }
+}
+
 impl Folder {
     pub(crate) fn new(path: impl Into<PathBuf>) -> Folder {
         Folder { path: path.into() }
@@ -89,6 +138,13 @@ impl Folder {
         self.make_lock()?;
         make_folder(&self.work(), 0o700)?;
         make_folder(&self.log(), 0o700)?;
+        make_folder(&self.root(), 0o700)?;
+        // What the last run left there is nobody's any more.
+        match fs::remove_dir_all(self.tmp()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => (),
+        }
+        make_folder(&self.tmp(), 0o700)?;
         for pipe in [self.out(), self.err(), self.control(), self.alive()] {
             let mode = rustix::fs::Mode::from_raw_mode(0o600);
             match rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, mode) {
@@ -121,6 +177,14 @@ impl Folder {
 
     pub(crate) fn work(&self) -> PathBuf {
         self.path.join("work")
+    }
+
+    pub(crate) fn tmp(&self) -> PathBuf {
+        self.path.join("tmp")
+    }
+
+    pub(crate) fn root(&self) -> PathBuf {
+        self.path.join("root")
     }
 
     pub(crate) fn log(&self) -> PathBuf {
@@ -172,6 +236,17 @@ impl Folder {
         self.write("stop.json", &record)
     }
 
+    pub(crate) fn deadline(&self) -> Option<DeadlineRecord> {
+        read(&self.path.join("deadline.json"))
+    }
+
+    pub(crate) fn write_deadline(&self, record: Option<DeadlineRecord>) -> io::Result<()> {
+        match record {
+            Some(record) => self.write("deadline.json", &record),
+            None => self.forget("deadline.json"),
+        }
+    }
+
     pub(crate) fn exit(&self) -> Option<Exit> {
         read(&self.path.join("exit.json"))
     }
@@ -209,14 +284,17 @@ impl Folder {
 
     /// Forgets the last run, so that the next one can begin.
     pub(crate) fn clear_run(&self) -> io::Result<()> {
-        for name in ["stop.json", "run.json", "exit.json"] {
-            match fs::remove_file(self.path.join(name)) {
-                Ok(()) => (),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => (),
-                Err(error) => return Err(error),
-            }
+        for name in ["stop.json", "deadline.json", "run.json", "exit.json"] {
+            self.forget(name)?;
         }
         Ok(())
+    }
+
+    fn forget(&self, name: &str) -> io::Result<()> {
+        match fs::remove_file(self.path.join(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 
     /// The lock, unless a supervisor holds it. Whoever has the file has the lock, and a child that
@@ -267,4 +345,26 @@ fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
     let mut bytes = Vec::new();
     File::open(path).ok()?.take(RECORD_BYTES_MAX).read_to_end(&mut bytes).ok()?;
     serde_json::from_slice(&bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_good_bye_brings_a_deadline_nearer_and_never_puts_it_off() {
+        let record = DeadlineRecord { end_at_ms: 36_000, after_ms: 10_000, grace_ms: 500 };
+        assert_eq!(record.parted(Duration::from_secs(1)).end_at_ms, 11_000);
+        assert_eq!(record.parted(Duration::from_secs(30)), record);
+        assert_eq!(record.stop(), StopRecord { kill_at_ms: 36_500 });
+    }
+
+    #[test]
+    fn only_a_whole_line_puts_a_deadline_off() {
+        let record = DeadlineRecord { end_at_ms: 3, after_ms: 2, grace_ms: 1 };
+        assert_eq!(DeadlineRecord::read(&format!("{PUT_OFF}3 2 1")), Some(record));
+        for line in ["", "3", "3 2 1", "put off to ", "put off to 3 2", "put off to 3 2 x"] {
+            assert_eq!(DeadlineRecord::read(line), None, "{line:?}");
+        }
+    }
 }

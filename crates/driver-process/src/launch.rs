@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::confine::Confinement;
+
 /// Bounds what a supervisor reads: the kernel takes no larger environment, and JSON makes at most
 /// four letters of a byte.
 pub(crate) const LAUNCH_BYTES_MAX: u64 = 32 * 1024 * 1024;
@@ -19,6 +21,8 @@ pub(crate) struct Launch {
     pub(crate) workdir: PathBuf,
     /// User and group to run as; the agent's own when left out.
     pub(crate) user: Option<(u32, u32)>,
+    /// Nothing for one with all rights.
+    pub(crate) confinement: Option<Confinement>,
 }
 
 /// How much of what an instance writes is kept.
@@ -53,6 +57,7 @@ pub(crate) enum Answer {
 pub(crate) enum Step {
     Read,
     Prepare,
+    Confine,
     EnterWorkdir,
     Execute,
     Record,

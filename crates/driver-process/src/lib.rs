@@ -10,6 +10,7 @@
 //! `TOMBOLO_DIR`. To read on, see `start`, then [`supervise`].
 
 mod cgroup;
+mod confine;
 mod cut;
 mod exec;
 mod files;
@@ -18,6 +19,7 @@ mod launch;
 mod logfile;
 mod logs;
 mod look;
+mod manner;
 mod port;
 mod procfs;
 mod program;
@@ -26,13 +28,15 @@ mod start;
 pub mod supervise;
 mod supervisor;
 mod terminal;
+mod users;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
@@ -41,15 +45,17 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedMutexGuard, watch};
 use tokio::task::AbortHandle;
 use tombolo_driver::{
-    CheckOutcome, Driver, Error, ExecRequest, ExecSession, Instance, InstanceId, LogRequest,
-    LogStream, Probe, Result, Spec, State, Usage,
+    CheckOutcome, Confinement, Deadline, Driver, Error, ExecRequest, ExecSession, Instance,
+    InstanceId, LogRequest, LogStream, Probe, Result, Spec, State, Usage,
 };
 use tombolo_model::Engine;
 
 use crate::cgroup::Groups;
+use crate::confine::Abilities;
 pub use crate::cut::cut;
-use crate::folder::{Folder, StopRecord};
+use crate::folder::{DeadlineRecord, Folder, StopRecord};
 pub use crate::launch::LogLimits;
+use crate::users::Users;
 
 /// How long a start, or the end after a kill, may take before the caller is told that it does.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -64,6 +70,8 @@ pub struct Options {
     /// The program, and its first arguments, that calls [`supervise::main`] with the rest.
     pub supervisor: Vec<OsString>,
     pub log: LogLimits,
+    /// The numbers of users that instances may run as, if the agent is root.
+    pub users: Range<u32>,
 }
 
 impl Default for Options {
@@ -72,8 +80,18 @@ impl Default for Options {
         let own = std::env::current_exe().ok().filter(|path| path.exists());
         // After an upgrade the file that we were started from is gone, and still can be executed.
         let program = own.unwrap_or_else(|| PathBuf::from("/proc/self/exe"));
-        Options { supervisor: vec![program.into(), "supervise".into()], log: LogLimits::default() }
+        Options {
+            supervisor: vec![program.into(), "supervise".into()],
+            log: LogLimits::default(),
+            users: users::RANGE_DEFAULT,
+        }
     }
+}
+
+/// How far programs can be confined on this machine, by this user. `folder` is an empty one, on which
+/// it is tried; nothing is left in it.
+pub fn confinement(options: &Options, folder: &Path) -> std::io::Result<Confinement> {
+    Ok(manner::told(&supervisor::try_abilities(&options.supervisor, folder)?))
 }
 
 /// Opens the driver whose instances are in `folder`, and takes on whatever runs there. Call it
@@ -95,6 +113,8 @@ pub fn open(folder: &Path, options: Options) -> Result<ProcessDriver> {
         busy: Mutex::default(),
         watched: Mutex::default(),
         runtime: Handle::current(),
+        abilities: OnceLock::new(),
+        users: Mutex::new(None),
         _lock: lock,
     };
     let driver = ProcessDriver { inner: Arc::new(inner) };
@@ -134,6 +154,10 @@ pub(crate) struct Inner {
     /// Those who wait for the end of a supervisor.
     watched: Mutex<BTreeMap<InstanceId, (u32, AbortHandle)>>,
     runtime: Handle,
+    /// What the machine can do to confine instances; found out when it is first asked for.
+    abilities: OnceLock<Abilities>,
+    /// Whom instances run as; opened when the first one needs a user.
+    users: Mutex<Option<Users>>,
     _lock: File,
 }
 
@@ -220,6 +244,40 @@ impl Inner {
         }
     }
 
+    fn end_at(&self, id: &InstanceId, deadline: Option<Deadline>) -> Result<()> {
+        let folder = self.folder(id);
+        if folder.instance().is_none() {
+            return Ok(());
+        }
+        let (before, after) = (folder.deadline(), deadline.map(DeadlineRecord::of));
+        if before != after {
+            let written = folder.write_deadline(after);
+            let doing = |error| Error::io(format!("note when {id} is to end"), error);
+            match (written, after) {
+                (Ok(()), _) => (),
+                (Err(_), Some(after)) => supervisor::put_off(&folder, after).map_err(doing)?,
+                (Err(error), None) => return Err(doing(error)),
+            }
+        }
+        let end = |record: Option<DeadlineRecord>| record.map_or(u64::MAX, |it| it.end_at_ms);
+        if end(after) < end(before) {
+            // One that is gone reads the file when it is replaced.
+            _ = supervisor::wake(&folder);
+        }
+        Ok(())
+    }
+
+    fn part(&self) -> Result<()> {
+        let mut failed = Ok(());
+        for folder in self.ids().iter().map(|id| self.folder(id)) {
+            let Some(record) = folder.deadline() else { continue };
+            let written = folder.write_deadline(Some(record.parted(procfs::since_boot())));
+            failed = failed.and(written.map_err(|error| Error::io("note the good-bye", error)));
+            _ = supervisor::wake(&folder);
+        }
+        failed
+    }
+
     /// Waits until nobody holds the lock of the instance, then removes all of it.
     async fn remove(self: &Arc<Inner>, id: &InstanceId) -> Result<()> {
         let folder = self.folder(id);
@@ -257,10 +315,19 @@ impl Driver for ProcessDriver {
 
     fn probe(&self) -> BoxFuture<'_, Result<Probe>> {
         self.blocking(|inner| {
+            let confinement = inner.abilities().map(manner::told);
+            let gaps = match &confinement {
+                Ok(confinement) => manner::gaps(confinement),
+                Err(error) => {
+                    vec![format!("whether processes can be confined is unknown: {error}")]
+                }
+            };
+            let confinement = confinement.ok();
             Ok(Probe {
                 version: rustix::system::uname().release().to_string_lossy().into_owned(),
                 address: inner.folder.display().to_string(),
-                notes: inner.groups.notes(),
+                notes: [inner.groups.notes(), gaps].concat(),
+                confinement,
             })
         })
     }
@@ -297,6 +364,21 @@ impl Driver for ProcessDriver {
             let _held = self.inner.hold(id).await;
             self.inner.stop(id, grace)
         })
+    }
+
+    fn end_at<'a>(
+        &'a self,
+        id: &'a InstanceId,
+        deadline: Option<Deadline>,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let _held = self.inner.hold(id).await;
+            self.inner.end_at(id, deadline)
+        })
+    }
+
+    fn part(&self) -> BoxFuture<'_, Result<()>> {
+        self.blocking(|inner| inner.part())
     }
 
     fn remove<'a>(&'a self, id: &'a InstanceId) -> BoxFuture<'a, Result<()>> {

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use tombolo_driver::{Error, Exit, Instance, Running, State, Usage};
+use tombolo_model::Reason;
 
 use crate::cgroup;
 use crate::folder::{Folder, InstanceRecord, RunRecord};
@@ -64,7 +65,7 @@ fn state(folder: &Folder, record: &InstanceRecord, boot_id: &str) -> State {
     let Some(run) = run else { return before_the_run(folder, record) };
     if run.boot_id != boot_id {
         let message = "the machine was restarted".to_owned();
-        return State::Exited(unseen("Rebooted", message, folder));
+        return State::Exited(unseen(Reason::Rebooted, message, folder));
     }
     match (run.main.alive(), run.supervisor.alive(), folder.stop().is_some()) {
         (true, _, false) => State::Running(running(record, &run)),
@@ -79,7 +80,7 @@ fn state(folder: &Folder, record: &InstanceRecord, boot_id: &str) -> State {
             Some(exit) => State::Exited(exit),
             None => {
                 let message = "it ended together with its supervisor".to_owned();
-                State::Exited(unseen("Lost", message, folder))
+                State::Exited(unseen(Reason::Lost, message, folder))
             }
         },
     }
@@ -109,12 +110,12 @@ fn running(record: &InstanceRecord, run: &RunRecord) -> Running {
     }
 }
 
-fn unseen(reason: &str, message: String, folder: &Folder) -> Exit {
+fn unseen(reason: Reason, message: String, folder: &Folder) -> Exit {
     Exit {
         code: None,
         signal: None,
         at: folder.last_sign(),
-        reason: reason.to_owned(),
+        reason,
         message: Some(message),
         log: logs::tail(folder, TAIL_LINES),
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,6 +43,36 @@ pub(crate) fn find(command: &str, workdir: &Path, path: &str) -> Result<PathBuf>
             looked_in: folders.into_iter().map(str::to_owned).collect(),
         }),
     }
+}
+
+/// Whether the kernel takes the file for a program. Asked before the file is executed, because the C
+/// library has a shell run whatever the kernel refuses.
+pub(crate) fn check_format(program: &Path) -> io::Result<()> {
+    let mut head = Vec::new();
+    // Who may execute a file need not be allowed to read it.
+    let Ok(file) = fs::File::open(program) else { return Ok(()) };
+    file.take(HEAD_BYTES).read_to_end(&mut head)?;
+    match is_program(&head, &formats()) {
+        true => Ok(()),
+        false => Err(io::Error::from_raw_os_error(NOT_A_PROGRAM)),
+    }
+}
+
+/// `ENOEXEC`: a file that may be executed and is no program for this machine.
+pub(crate) const NOT_A_PROGRAM: i32 = 8;
+/// As much as tells a script and a program of the machine from others.
+const HEAD_BYTES: u64 = 4;
+
+/// `formats` are those that were registered with the kernel beside its own; they look at more than the
+/// head, so with one of them it is left to the kernel.
+fn is_program(head: &[u8], formats: &[String]) -> bool {
+    head.starts_with(b"#!") || head.starts_with(b"\x7fELF") || !formats.is_empty()
+}
+
+fn formats() -> Vec<String> {
+    let entries = fs::read_dir("/proc/sys/fs/binfmt_misc").into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|name| name != "register" && name != "status").collect()
 }
 
 /// The program that the first line of a script names.
@@ -150,6 +180,18 @@ mod tests {
         check("$(PORT_80)$(PORT_80)", "2008020080");
         check("$(PORT_81) $PORT_80 $( $(", "$(PORT_81) $PORT_80 $( $(");
         check("$$(PORT_80) costs 5$", "$(PORT_80) costs 5$");
+    }
+
+    #[test]
+    fn what_is_no_program_is_left_to_formats_that_the_kernel_was_taught() {
+        let check = |head: &[u8], formats: &[String], expected: bool| {
+            assert_eq!(is_program(head, formats), expected, "{head:?} {formats:?}");
+        };
+        check(b"#!/b", &[], true);
+        check(b"\x7fELF", &[], true);
+        check(b"\x01\x02\x03", &[], false);
+        check(b"", &[], false);
+        check(b"\x01\x02\x03", &["qemu-arm".to_owned()], true);
     }
 
     #[test]

@@ -5,19 +5,21 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use tombolo_driver::{
-    Error, Exit, InstanceId, Process, PublishedPort, Result, Secret, Spec, State, Workload,
+    Error, Exit, InstanceId, Origin, Process, PublishedPort, Result, Secret, Spec, State, Workload,
 };
 use tombolo_model::Engine;
 
 use crate::cgroup::{self, Limits};
-use crate::folder::{Folder, InstanceRecord};
+use crate::folder::{DeadlineRecord, Folder, InstanceRecord};
 use crate::launch::{Answer, Launch, Step};
+use crate::manner::{self, Folders, PROCESSES_MAX, Who};
 use crate::supervise::MARK;
+use crate::users::Users;
 use crate::{Inner, files, look, port, program};
 
 /// A supervisor that has written an exit ends right after; this is how long it may take.
@@ -29,6 +31,7 @@ pub(crate) fn start(inner: &Arc<Inner>, spec: &Spec) -> Result<()> {
         let what = "run anything but processes".to_owned();
         return Err(Error::Unsupported { engine: Engine::Host, what });
     };
+    spec.check_allowed()?;
     let earlier = inner.look_at(&spec.id);
     let (restarts, last_exit) = match earlier.as_ref().map(|instance| &instance.state) {
         Some(State::Starting { .. } | State::Running(_) | State::Stopping(_)) => return Ok(()),
@@ -74,7 +77,13 @@ fn run(
     last_exit: Option<Exit>,
 ) -> Result<()> {
     let doing = |error| Error::io(format!("prepare {}", spec.id), error);
-    let user = program::user(process.user.as_deref())?;
+    let tried = |error| Error::io("find out how programs can be confined", error);
+    let choice = manner::choose(process, &spec.allow, inner.abilities().map_err(tried)?)?;
+    let user = match choice.who {
+        Who::Named => program::user(process.user.as_deref())?,
+        Who::TheAgents => None,
+        Who::OfItsApp => Some(user_of_app(inner, spec)?),
+    };
     let kept = folder.instance().map(|record| record.ports).unwrap_or_default();
     let ports = port::choose(spec, process, &kept, &taken(inner, &spec.id))?;
     folder.make().map_err(doing)?;
@@ -82,10 +91,7 @@ fn run(
     let work = folder.work();
     let about = about(&ports, &work.display().to_string());
     let env = environment(spec, &about, folder);
-    let workdir = process.workdir.as_ref().map_or_else(|| work.clone(), Into::into);
-    if !workdir.is_dir() {
-        return Err(Error::NoSuchFolder { path: workdir.display().to_string() });
-    }
+    let workdir = workdir(inner, process, &work)?;
     let arguments = program::expand_all(&process.command, &about);
     let (command, arguments) = arguments
         .split_first()
@@ -94,28 +100,93 @@ fn run(
     let program = program::find(command, &workdir, path.as_deref().unwrap_or_default())?;
     files::place(&work, &spec.files, user)?;
     files::give(folder, user).map_err(doing)?;
-    let (cgroups, mut notes) = inner.groups.make(&spec.id.to_string(), Limits::of(&spec.resources));
-    notes.extend(user.and_then(|user| unreached(&work, user, process.user.as_deref())));
+    let processes = choice.manner.map(|_| PROCESSES_MAX);
+    let limits = Limits::of(&spec.resources, processes);
+    let (cgroups, mut notes) = inner.groups.make(&spec.id.to_string(), limits);
+    if !choice.view {
+        notes.extend(user.and_then(|user| unreached(&work, user)));
+    }
+    // A disk that is full keeps the agent from making one, and the instance from no more than that.
+    let shown: Vec<PathBuf> = spec.shown.iter().filter(|path| path.exists()).cloned().collect();
+    let folders = Folders {
+        root: folder.root(),
+        tmp: folder.tmp(),
+        work: work.clone(),
+        workdir: &workdir,
+        program: &program,
+        shown: &shown,
+        ours: inner.folder.parent().unwrap_or(&inner.folder),
+    };
+    let counted = cgroup::counts_processes(&cgroups);
+    let confinement = manner::confinement(choice, &folders, &spec.resources, counted);
     folder.clear_run().map_err(doing)?;
+    folder.write_deadline(spec.deadline.map(DeadlineRecord::of)).map_err(doing)?;
     let (id, origin, log) = (spec.id.clone(), spec.origin.clone(), inner.options.log);
-    let record =
-        InstanceRecord { id, origin, ports, restarts, last_exit, notes, cgroups, user, log };
+    let record = InstanceRecord {
+        id,
+        origin,
+        ports,
+        restarts,
+        last_exit,
+        notes,
+        cgroups,
+        user,
+        confinement: confinement.clone(),
+        workdir: workdir.clone(),
+        log,
+    };
     folder.write_instance(&record).map_err(doing)?;
     let env = env.into_iter().map(|(name, value)| (name, value.expose().to_vec())).collect();
-    let launch = Launch { program, arguments: arguments.to_vec(), env, workdir, user };
+    let arguments = arguments.to_vec();
+    let launch = Launch { program, arguments, env, workdir, user, confinement };
     let answer = inner.launch(&spec.id, folder, lock, &launch);
     let answer = answer.map_err(|error| Error::io("start a supervisor", error))?;
     judge(answer, &spec.id, command, &launch)
 }
 
+/// Where it begins.
+fn workdir(inner: &Inner, process: &Process, work: &Path) -> Result<PathBuf> {
+    let workdir = process.workdir.as_ref().map_or_else(|| work.to_owned(), PathBuf::from);
+    if workdir != work && holds_ours(inner, &workdir) {
+        let what = format!("{} holds Tombolo's own files", workdir.display());
+        return Err(Error::Invalid { what });
+    }
+    match workdir.is_dir() {
+        true => Ok(workdir),
+        false => Err(Error::NoSuchFolder { path: workdir.display().to_string() }),
+    }
+}
+
 /// It runs all the same: it begins in its folder, and may not need the name of it.
-fn unreached(work: &Path, user: (u32, u32), name: Option<&str>) -> Option<String> {
+fn unreached(work: &Path, user: (u32, u32)) -> Option<String> {
     let closed = files::closed_on_the_way(work, user)?;
-    let (name, closed) = (name.unwrap_or_default(), closed.display());
+    let (name, closed) = (user.0, closed.display());
     Some(format!(
         "user {name} cannot reach its own folder by name: {closed} is closed to it; open it to others \
          (chmod o+x), or give the agent another data folder"
     ))
+}
+
+/// The user of its App.
+fn user_of_app(inner: &Inner, spec: &Spec) -> Result<(u32, u32)> {
+    let doing = |error| Error::io("find a user to run it as", error);
+    let app = |origin: &Origin| format!("{}/{}", origin.namespace, origin.app);
+    let records = inner.ids().into_iter().filter_map(|id| inner.folder(&id).instance());
+    let known = records.map(|record| app(&record.origin)).collect();
+    let mut users = inner.users.lock().unwrap_or_else(PoisonError::into_inner);
+    if users.is_none() {
+        *users = Some(Users::open(&inner.folder, inner.options.users.clone()).map_err(doing)?);
+    }
+    let users = users.as_mut().expect("it was opened above");
+    let number = users.of_app(&app(&spec.origin), &known).map_err(doing)?;
+    Ok((number, number))
+}
+
+/// Whether the agent's folder is in this one, or this one in the agent's.
+fn holds_ours(inner: &Inner, folder: &Path) -> bool {
+    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let ours = inner.folder.parent().unwrap_or(&inner.folder);
+    folder != Path::new("/") && (ours.starts_with(&folder) || folder.starts_with(ours))
 }
 
 /// The lock of the instance, as soon as its last supervisor is gone.
@@ -206,15 +277,15 @@ fn judge(answer: Answer, id: &InstanceId, command: &str, launch: &Launch) -> Res
         (Step::Execute, io::ErrorKind::ArgumentListTooLong) => {
             Error::Invalid { what: format!("{error}: command and environment of {id}") }
         }
-        (Step::Execute, _) if error.raw_os_error() == Some(NOT_A_PROGRAM) => {
+        (Step::Execute, _) if error.raw_os_error() == Some(program::NOT_A_PROGRAM) => {
             Error::NotExecutable { command, source: Arc::new(error) }
         }
         (Step::Execute, _) => Error::io(format!("execute {command:?}"), error),
+        (Step::Confine, _) => {
+            Error::Failed { doing: format!("confine {id}"), source: Arc::new(error) }
+        }
         (Step::Read | Step::Prepare | Step::EnterWorkdir | Step::Record, _) => {
             Error::io(format!("start {id}"), error)
         }
     })
 }
-
-/// `ENOEXEC`: a file that may be executed and is no program for this machine.
-const NOT_A_PROGRAM: i32 = 8;

@@ -15,6 +15,7 @@
 
 mod end;
 mod exec;
+mod program;
 mod tend;
 
 use std::ffi::OsString;
@@ -22,15 +23,17 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 use std::time::SystemTime;
 
 use rustix::fs::OFlags;
 use rustix::process::{getpid, set_child_subreaper, setsid};
 
 use crate::cgroup;
+use crate::confine;
 use crate::folder::{Folder, InstanceRecord, RunRecord};
 use crate::launch::{Answer, LAUNCH_BYTES_MAX, Launch, Step};
 use crate::logfile::Writer;
@@ -42,14 +45,24 @@ use self::tend::{Parentage, Tended};
 /// instance's folder: ids alone could be the same for two agents of one machine.
 pub(crate) const MARK: &str = "TOMBOLO_INSTANCE";
 
+/// The word for the process that will be the program of the instance.
+const BECOME: &str = "become";
+/// An answer is a line.
+const ANSWER_BYTES_MAX: u64 = 64 * 1024;
+
 /// Runs as a supervisor until the instance has ended. The arguments are those after `supervise`; the
 /// driver alone knows them.
 pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.collect();
     let answer = match arguments.as_slice() {
-        [word, folder] if word == "run" => run(Path::new(folder)),
+        [word, folder] if word == "run" => run(Path::new(folder), &ways_here(arguments.len())),
         [word, folder] if word == "adopt" => adopt(Path::new(folder)),
         [word, rest @ ..] if word == "exec" => return exec::main(rest),
+        [word] if word == BECOME => return program::main(),
+        [word, folder] if word == "abilities" => {
+            let told = confine::tell(Path::new(folder));
+            return if told.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        }
         _ => Err(Answer::failed(Step::Read, &io::Error::from(io::ErrorKind::InvalidInput))),
     };
     match answer {
@@ -69,8 +82,15 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Starts an instance.
-fn run(path: &Path) -> Result<Tended, Answer> {
+/// The arguments with which this program was told to be a supervisor, without the last ones.
+fn ways_here(last: usize) -> Vec<OsString> {
+    let all: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let count = all.len().saturating_sub(last);
+    all.into_iter().take(count).collect()
+}
+
+/// Starts an instance. `way` are the arguments that make a supervisor of this program.
+fn run(path: &Path, way: &[OsString]) -> Result<Tended, Answer> {
     let step = |step: Step| move |error: io::Error| Answer::failed(step, &error);
     let launch = read_launch().map_err(step(Step::Read))?;
     let folder = Folder::new(path);
@@ -79,11 +99,7 @@ fn run(path: &Path) -> Result<Tended, Answer> {
     stand_alone().map_err(step(Step::Prepare))?;
     folder.reserve_exit().map_err(step(Step::Prepare))?;
     let pipes = Pipes::open(&folder).map_err(step(Step::Prepare))?;
-    // The folder is entered before the child is another user, who may not be let through to it.
-    std::env::set_current_dir(&launch.workdir).map_err(step(Step::EnterWorkdir))?;
-    let pid = spawn(&launch, &folder, &mut record)?;
-    // Nothing below may keep the folder, or a disk that is mounted there, from going away.
-    _ = std::env::set_current_dir("/");
+    let pid = spawn(&launch, &folder, &mut record, way)?;
     let Some(main) = ProcessKey::of(pid) else {
         return Err(Answer::failed(Step::Execute, &io::Error::from(io::ErrorKind::NotFound)));
     };
@@ -135,18 +151,19 @@ fn stand_alone() -> io::Result<()> {
 
 /// Starts the child inside the cgroups of the instance, and leaves them again: the supervisor must
 /// not be counted, nor killed, with it.
-fn spawn(launch: &Launch, folder: &Folder, record: &mut InstanceRecord) -> Result<u32, Answer> {
+fn spawn(
+    launch: &Launch,
+    folder: &Folder,
+    record: &mut InstanceRecord,
+    way: &[OsString],
+) -> Result<u32, Answer> {
     let prepared = |error: io::Error| Answer::failed(Step::Prepare, &error);
-    let mut command = Command::new(&launch.program);
-    command.args(&launch.arguments).env_clear().process_group(0).stdin(Stdio::null());
-    for (name, value) in &launch.env {
-        command.env(name, <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(value));
-    }
+    let (channel, other_end) = UnixStream::pair().map_err(prepared)?;
+    // This very program, also if its file was replaced since.
+    let mut command = Command::new("/proc/self/exe");
+    command.args(way).arg(BECOME).env_clear().process_group(0).stdin(OwnedFd::from(other_end));
     command.stdout(open_pipe(&folder.out(), OFlags::empty()).map_err(prepared)?);
     command.stderr(open_pipe(&folder.err(), OFlags::empty()).map_err(prepared)?);
-    if let Some((user, group)) = launch.user {
-        command.uid(user).gid(group);
-    }
     let own = std::process::id();
     let before = cgroup::own(&record.cgroups);
     if let Err(error) = cgroup::enter(&record.cgroups, own) {
@@ -156,7 +173,32 @@ fn spawn(launch: &Launch, folder: &Folder, record: &mut InstanceRecord) -> Resul
     let spawned = command.spawn().map_err(|error| Answer::failed(Step::Execute, &error));
     // Staying inside would be counted as the instance's, and is better than ending.
     _ = cgroup::enter(&before, own);
-    Ok(spawned?.id())
+    // It holds the other end of the channel, which only the child may.
+    drop(command);
+    let mut child = spawned?;
+    match hand_over(launch, channel) {
+        Ok(()) => Ok(child.id()),
+        Err(answer) => {
+            _ = child.kill();
+            _ = child.wait();
+            Err(answer)
+        }
+    }
+}
+
+/// Tells the child what to be, and waits until it is.
+fn hand_over(launch: &Launch, mut channel: UnixStream) -> Result<(), Answer> {
+    let prepared = |error: io::Error| Answer::failed(Step::Prepare, &error);
+    let bytes = serde_json::to_vec(launch).map_err(|error| prepared(error.into()))?;
+    // One that ended without reading says why in its answer, or by saying nothing.
+    _ = channel.write_all(&bytes);
+    channel.shutdown(std::net::Shutdown::Write).map_err(prepared)?;
+    let mut answer = Vec::new();
+    channel.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).map_err(prepared)?;
+    match answer.is_empty() {
+        true => Ok(()),
+        false => Err(serde_json::from_slice(&answer).map_err(|error| prepared(error.into()))?),
+    }
 }
 
 /// Answers, and lets go of all that the agent holds the other end of. The lock stays.
@@ -224,6 +266,18 @@ impl Tended {
                 Writer::adopt(folder.log(), record.log, folder.spools(), SystemTime::now())
             }
         };
-        Tended { folder, record, main, parentage, pipes, log, stopping: None, told: false }
+        Tended {
+            folder,
+            record,
+            main,
+            parentage,
+            pipes,
+            log,
+            stopping: None,
+            told: false,
+            put_off: None,
+            deadline: None,
+            cut_off: false,
+        }
     }
 }

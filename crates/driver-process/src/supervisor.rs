@@ -1,9 +1,10 @@
 //! The driver's side of a supervisor: starting one, waking it, waiting for its end, and starting
 //! another in place of one that was killed.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, PoisonError, Weak};
 
@@ -13,19 +14,38 @@ use tokio::net::unix::pipe::OpenOptions;
 use tombolo_driver::InstanceId;
 
 use crate::Inner;
-use crate::folder::{Folder, StopRecord};
+use crate::confine::Abilities;
+use crate::folder::{self, DeadlineRecord, Folder, PUT_OFF, StopRecord};
 use crate::launch::{Answer, Launch};
 use crate::procfs::ProcessKey;
 
 /// An answer is a line; more is not ours.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
+/// The folder in which confinement is tried. No instance can have this name.
+const TRIAL: &str = "trial";
 
 /// Tells a supervisor when to kill its instance. One that is gone is replaced at the next look.
 pub(crate) fn tell(folder: &Folder, stop: StopRecord) -> io::Result<()> {
+    say(folder, &format!("{}\n", stop.kill_at_ms))
+}
+
+/// Puts off the deadline of an instance whose folder takes no record, because the disk is full: what
+/// runs is not to end for that.
+pub(crate) fn put_off(folder: &Folder, deadline: DeadlineRecord) -> io::Result<()> {
+    let DeadlineRecord { end_at_ms, after_ms, grace_ms } = deadline;
+    say(folder, &format!("{PUT_OFF}{end_at_ms} {after_ms} {grace_ms}\n"))
+}
+
+/// Makes a supervisor look at its folder again.
+pub(crate) fn wake(folder: &Folder) -> io::Result<()> {
+    say(folder, "\n")
+}
+
+fn say(folder: &Folder, line: &str) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let pipe = rustix::fs::open(folder.control(), flags, Mode::empty())?;
     // So short a line is written whole or not at all.
-    rustix::io::write(&pipe, format!("{}\n", stop.kill_at_ms).as_bytes())?;
+    rustix::io::write(&pipe, line.as_bytes())?;
     Ok(())
 }
 
@@ -69,6 +89,18 @@ impl Inner {
             Answer::Runs | Answer::Ended => Ok(()),
             Answer::Failed { message, .. } => Err(io::Error::other(message)),
         }
+    }
+
+    /// What this machine can do to confine instances, as a process of ours has tried it. A try that
+    /// failed says nothing about the machine, and is made again.
+    pub(crate) fn abilities(&self) -> io::Result<&Abilities> {
+        if let Some(known) = self.abilities.get() {
+            return Ok(known);
+        }
+        let folder = self.folder.join(TRIAL);
+        folder::make_folder(&folder, 0o700)?;
+        let tried = try_abilities(&self.options.supervisor, &folder)?;
+        Ok(self.abilities.get_or_init(|| tried))
     }
 
     /// Sees to it that the end of the instance's supervisor wakes whoever waits for events.
@@ -130,6 +162,16 @@ impl Inner {
             .stderr(Stdio::piped())
             .spawn()
     }
+}
+
+/// `folder` is an empty one.
+pub(crate) fn try_abilities(supervisor: &[OsString], folder: &Path) -> io::Result<Abilities> {
+    let mut words = supervisor.iter();
+    let program = words.next().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let mut trial = Command::new(program);
+    trial.args(words).arg("abilities").arg(folder).env_clear().current_dir("/");
+    let output = trial.stdin(Stdio::null()).output()?;
+    Ok(serde_json::from_slice(&output.stdout)?)
 }
 
 /// Waits for the end of a supervisor, buries it if it was our child, and wakes the loop. A supervisor

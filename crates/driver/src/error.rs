@@ -1,11 +1,13 @@
 //! What can go wrong in an engine, cut by what the agent and its user can do about it. Every driver
-//! returns it; the agent makes conditions and Events of it.
+//! returns it; the agent makes conditions and Events of it. Each error has a row in the table of
+//! reasons, which has its word, its sentence and what helps.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tombolo_model::Engine;
 use tombolo_model::component::Protocol;
+use tombolo_model::{Blame, Engine, Privilege, Reason};
 
 use crate::InstanceId;
 
@@ -17,69 +19,98 @@ pub type Cause = Arc<dyn std::error::Error + Send + Sync>;
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    #[error("cannot reach the {engine} engine at {address}")]
     Unreachable {
         engine: Engine,
         address: String,
         #[source]
         source: Cause,
     },
-    #[error("image {image} does not exist, neither here nor in its registry")]
-    NoSuchImage { image: String },
-    #[error("image {image} is not on this machine and its registry cannot be reached")]
+    NoSuchImage {
+        image: String,
+    },
     ImageOutOfReach {
         image: String,
         #[source]
         source: Cause,
     },
-    #[error("registry does not hand out image {image} to us")]
-    ImageDenied { image: String },
-    #[error("{protocol} port {port} of this machine is taken{}", by(holder))]
-    PortTaken { port: u16, protocol: Protocol, holder: Option<String> },
-    #[error("command {command:?} was not found{}", within(looked_in))]
-    CommandNotFound { command: String, looked_in: Vec<String> },
-    #[error("command {command:?} may not be executed")]
+    ImageDenied {
+        image: String,
+    },
+    PortTaken {
+        port: u16,
+        protocol: Protocol,
+        holder: Option<String>,
+    },
+    CommandNotFound {
+        command: String,
+        looked_in: Vec<String>,
+    },
+    /// The same inside a container: nothing of the machine helps.
+    CommandNotInImage {
+        command: String,
+    },
     NotExecutable {
         command: String,
         #[source]
         source: Cause,
     },
-    #[error("working directory {path:?} does not exist")]
-    NoSuchFolder { path: String },
-    #[error("user {user:?} does not exist on this machine")]
-    NoSuchUser { user: String },
-    #[error("not permitted to {doing}")]
+    NoSuchFolder {
+        path: String,
+    },
+    NoSuchUser {
+        user: String,
+    },
     NotPermitted {
         doing: String,
         #[source]
         source: Cause,
     },
-    #[error("disk is full: cannot {doing}")]
-    DiskFull { doing: String },
-    #[error("machine has no memory or processes left: cannot {doing}")]
+    NotAllowed {
+        privilege: Privilege,
+    },
+    CannotConfine {
+        why: String,
+    },
+    DiskFull {
+        doing: String,
+    },
     Exhausted {
         doing: String,
         #[source]
         source: Cause,
     },
-    #[error("there is no {what}")]
-    NoSuchEntry { what: String },
-    #[error("{what}")]
-    Invalid { what: String },
-    #[error("the {engine} engine cannot {what}")]
-    Unsupported { engine: Engine, what: String },
-    #[error("there is no instance {id}")]
-    NoSuchInstance { id: InstanceId },
-    #[error("instance {id} is not running")]
-    NotRunning { id: InstanceId },
-    #[error("{doing} took longer than {after:?}")]
-    TimedOut { doing: String, after: Duration },
-    #[error("cannot {doing}")]
+    NoSuchEntry {
+        what: String,
+    },
+    Invalid {
+        what: String,
+    },
+    Unsupported {
+        engine: Engine,
+        what: String,
+    },
+    NoSuchInstance {
+        id: InstanceId,
+    },
+    NotRunning {
+        id: InstanceId,
+    },
+    TimedOut {
+        doing: String,
+        after: Duration,
+    },
     Failed {
         doing: String,
         #[source]
         source: Cause,
     },
+}
+
+/// The sentence of its row.
+impl fmt::Display for Error {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.reason().says(&self.blanks()))
+    }
 }
 
 /// Errors are compared by what they say: their causes cannot be.
@@ -100,10 +131,13 @@ impl Error {
             | Error::ImageDenied { .. } // Rights may be given.
             | Error::PortTaken { .. }
             | Error::CommandNotFound { .. } // It may be installed.
+            | Error::CommandNotInImage { .. } // The tag may come to name another image.
             | Error::NotExecutable { .. }
             | Error::NoSuchFolder { .. }
             | Error::NoSuchUser { .. }
             | Error::NotPermitted { .. }
+            | Error::NotAllowed { .. } // The site may allow it later.
+            | Error::CannotConfine { .. }
             | Error::DiskFull { .. }
             | Error::Exhausted { .. }
             | Error::NoSuchEntry { .. } // It may be written after the App.
@@ -116,107 +150,85 @@ impl Error {
 
     /// Whether it is over as soon as something on the machine changes, such as a port that becomes free.
     pub fn is_of_the_machine(&self) -> bool {
-        match self {
-            Error::PortTaken { .. }
-            | Error::CommandNotFound { .. }
-            | Error::NotExecutable { .. }
-            | Error::NoSuchFolder { .. }
-            | Error::NoSuchUser { .. }
-            | Error::NotPermitted { .. }
-            | Error::DiskFull { .. }
-            | Error::Exhausted { .. } => true,
-            Error::Unreachable { .. }
-            | Error::NoSuchImage { .. }
-            | Error::ImageOutOfReach { .. }
-            | Error::ImageDenied { .. }
-            | Error::NoSuchEntry { .. }
-            | Error::Invalid { .. }
-            | Error::Unsupported { .. }
-            | Error::NoSuchInstance { .. }
-            | Error::NotRunning { .. }
-            | Error::TimedOut { .. }
-            | Error::Failed { .. } => false,
-        }
+        self.reason().blames() == Blame::Node
     }
 
-    /// The word for it in conditions and Events. Programs read it: it never changes.
-    pub fn reason(&self) -> &'static str {
+    /// Its row in the table of reasons.
+    pub fn reason(&self) -> Reason {
         match self {
-            Error::Unreachable { .. } => "EngineUnreachable",
-            Error::NoSuchImage { .. } => "NoSuchImage",
-            Error::ImageOutOfReach { .. } => "ImageOutOfReach",
-            Error::ImageDenied { .. } => "ImageDenied",
-            Error::PortTaken { .. } => "PortTaken",
-            Error::CommandNotFound { .. } => "CommandNotFound",
-            Error::NotExecutable { .. } => "NotExecutable",
-            Error::NoSuchFolder { .. } => "NoSuchFolder",
-            Error::NoSuchUser { .. } => "NoSuchUser",
-            Error::NotPermitted { .. } => "NotPermitted",
-            Error::DiskFull { .. } => "DiskFull",
-            Error::Exhausted { .. } => "Exhausted",
-            Error::NoSuchEntry { .. } => "NoSuchEntry",
-            Error::Invalid { .. } => "Invalid",
-            Error::Unsupported { .. } => "Unsupported",
-            Error::NoSuchInstance { .. } => "NoSuchInstance",
-            Error::NotRunning { .. } => "NotRunning",
-            Error::TimedOut { .. } => "TimedOut",
-            Error::Failed { .. } => "Failed",
+            Error::Unreachable { .. } => Reason::EngineUnreachable,
+            Error::NoSuchImage { .. } => Reason::NoSuchImage,
+            Error::ImageOutOfReach { .. } => Reason::ImageOutOfReach,
+            Error::ImageDenied { .. } => Reason::ImageDenied,
+            Error::PortTaken { .. } => Reason::PortTaken,
+            Error::CommandNotFound { .. } => Reason::CommandNotFound,
+            Error::CommandNotInImage { .. } => Reason::CommandNotInImage,
+            Error::NotExecutable { .. } => Reason::NotExecutable,
+            Error::NoSuchFolder { .. } => Reason::NoSuchFolder,
+            Error::NoSuchUser { .. } => Reason::NoSuchUser,
+            Error::NotPermitted { .. } => Reason::NotPermitted,
+            Error::NotAllowed { .. } => Reason::NotAllowed,
+            Error::CannotConfine { .. } => Reason::CannotConfine,
+            Error::DiskFull { .. } => Reason::DiskFull,
+            Error::Exhausted { .. } => Reason::Exhausted,
+            Error::NoSuchEntry { .. } => Reason::NoSuchEntry,
+            Error::Invalid { .. } => Reason::Invalid,
+            Error::Unsupported { .. } => Reason::Unsupported,
+            Error::NoSuchInstance { .. } => Reason::NoSuchInstance,
+            Error::NotRunning { .. } => Reason::NotRunning,
+            Error::TimedOut { .. } => Reason::TimedOut,
+            Error::Failed { .. } => Reason::Failed,
         }
     }
 
     /// What a person can do about it, in a sentence.
     pub fn help(&self) -> String {
+        self.reason().advises(&self.blanks())
+    }
+
+    /// What fills the blanks of its sentence and its help.
+    fn blanks(&self) -> Vec<(&'static str, String)> {
         match self {
-            Error::Unreachable { engine, address, .. } => format!(
-                "Start the {engine} engine, or tell the agent where it is; it looked at {address}."
-            ),
-            Error::NoSuchImage { image } => {
-                format!("Check the name and the tag of {image}, or push it to its registry.")
+            Error::Unreachable { engine, address, .. } => {
+                vec![("engine", engine.to_string()), ("address", address.clone())]
             }
-            Error::ImageOutOfReach { image, .. } => format!(
-                "It starts by itself once the registry is reached; or load {image} on this machine \
-                 by hand."
-            ),
-            Error::ImageDenied { image } => {
-                format!("Give this machine the right to pull {image}, or use a public image.")
+            Error::NoSuchImage { image }
+            | Error::ImageOutOfReach { image, .. }
+            | Error::ImageDenied { image } => vec![("image", image.clone())],
+            Error::PortTaken { port, protocol, holder } => vec![
+                ("port", port.to_string()),
+                ("protocol", protocol.to_string()),
+                ("by", holder.as_ref().map(|holder| format!(" by {holder}")).unwrap_or_default()),
+            ],
+            Error::CommandNotFound { command, looked_in } => {
+                let within = match looked_in.is_empty() {
+                    true => String::new(),
+                    false => format!(" in {}", looked_in.join(":")),
+                };
+                vec![("command", format!("{command:?}")), ("within", within)]
             }
-            Error::PortTaken { port, .. } => format!(
-                "End what listens on port {port}, choose another port, or let the component take \
-                 any free one."
-            ),
-            Error::CommandNotFound { command, .. } => format!(
-                "Install {command:?} on this machine, write its whole path, or choose a node that \
-                 has it."
-            ),
-            Error::NotExecutable { command, .. } => {
-                format!("Make {command:?} an executable file for the user that runs it.")
+            Error::CommandNotInImage { command } | Error::NotExecutable { command, .. } => {
+                vec![("command", format!("{command:?}"))]
             }
-            Error::NoSuchFolder { path } => {
-                format!("Make the folder {path:?}, or leave the working directory out.")
+            Error::NoSuchFolder { path } => vec![("path", format!("{path:?}"))],
+            Error::NoSuchUser { user } => vec![("user", format!("{user:?}"))],
+            Error::NotPermitted { doing, .. }
+            | Error::DiskFull { doing }
+            | Error::Exhausted { doing, .. }
+            | Error::Failed { doing, .. } => vec![("doing", doing.clone())],
+            Error::NotAllowed { privilege } => vec![
+                ("what", privilege.described().to_owned()),
+                ("privilege", privilege.to_string()),
+            ],
+            Error::CannotConfine { why } => vec![("why", why.clone())],
+            Error::NoSuchEntry { what } | Error::Invalid { what } => vec![("what", what.clone())],
+            Error::Unsupported { engine, what } => {
+                vec![("engine", engine.to_string()), ("what", what.clone())]
             }
-            Error::NoSuchUser { user } => {
-                format!("Add the user {user:?} to this machine, or leave it out.")
+            Error::NoSuchInstance { id } | Error::NotRunning { id } => vec![("id", id.to_string())],
+            Error::TimedOut { doing, after } => {
+                vec![("doing", doing.clone()), ("after", format!("{after:?}"))]
             }
-            Error::NotPermitted { .. } => {
-                "Run the agent as root, or leave out what needs it.".to_owned()
-            }
-            Error::DiskFull { .. } => {
-                "Free some room; it goes on by itself as soon as there is any.".to_owned()
-            }
-            Error::Exhausted { .. } => {
-                "Stop something on this machine, or give its components less.".to_owned()
-            }
-            Error::NoSuchEntry { .. } => {
-                "Write the Secret or ConfigMap, in the namespace of the App.".to_owned()
-            }
-            Error::Invalid { .. } => "Change what the component asks for.".to_owned(),
-            Error::Unsupported { .. } => {
-                "Leave it out, or choose a site with another engine.".to_owned()
-            }
-            Error::NoSuchInstance { .. } => "It may have been removed; look again.".to_owned(),
-            Error::NotRunning { .. } => "Wait until it runs, and try again.".to_owned(),
-            Error::TimedOut { .. } => "The machine may be busy; it is tried again.".to_owned(),
-            Error::Failed { .. } => "The cause says more; it is tried again.".to_owned(),
         }
     }
 
@@ -238,10 +250,5 @@ impl Error {
     }
 }
 
-fn by(holder: &Option<String>) -> String {
-    holder.as_ref().map(|holder| format!(" by {holder}")).unwrap_or_default()
-}
-
-fn within(looked_in: &[String]) -> String {
-    if looked_in.is_empty() { String::new() } else { format!(" in {}", looked_in.join(":")) }
-}
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt};
 use tokio::sync::{mpsc, watch};
-use tombolo_model::Engine;
+use tombolo_model::{Engine, Reason};
 
 use crate::{
     CheckOutcome, Driver, Error, ExecRequest, ExecSession, Exit, Instance, InstanceId, LogLine,
@@ -106,19 +106,19 @@ impl Fake {
 
     /// The instance ends by itself. A stubborn one that was asked to end does so now.
     pub fn exits(&self, id: &InstanceId, code: i32) {
-        self.ends(id, Some(code), None, if code == 0 { "Completed" } else { "Error" });
+        self.ends(id, Some(code), None, if code == 0 { Reason::Completed } else { Reason::Error });
     }
 
     /// Somebody kills the instance.
     pub fn killed(&self, id: &InstanceId) {
-        self.ends(id, None, Some(9), "Killed");
+        self.ends(id, None, Some(9), Reason::Killed);
     }
 
     /// The machine is switched off and on again: nothing runs, everything is remembered.
     pub fn reboots(&self) {
         let ids: Vec<InstanceId> = self.held().instances.keys().cloned().collect();
         for id in ids {
-            self.ends(&id, None, None, "Rebooted");
+            self.ends(&id, None, None, Reason::Rebooted);
         }
     }
 
@@ -164,7 +164,7 @@ impl Fake {
         self.changed.send_modify(|count| *count += 1);
     }
 
-    fn ends(&self, id: &InstanceId, code: Option<i32>, signal: Option<i32>, reason: &str) {
+    fn ends(&self, id: &InstanceId, code: Option<i32>, signal: Option<i32>, reason: Reason) {
         let mut held = self.held();
         let at = held.now();
         if let Some(kept) = held.instances.get_mut(id)
@@ -265,7 +265,7 @@ impl Held {
         let next = match &kept.instance.state {
             State::Running(running) if stubborn => State::Stopping(running.clone()),
             State::Running(_) | State::Starting { .. } => {
-                State::Exited(kept.exit(None, Some(15), "Stopped", at))
+                State::Exited(kept.exit(None, Some(15), Reason::Stopped, at))
             }
             State::Stopping(_) | State::Exited(_) | State::Failed(_) => return,
         };
@@ -279,7 +279,7 @@ impl Held {
         if let Some(kept) = self.instances.get_mut(id)
             && let State::Stopping(_) = kept.instance.state
         {
-            kept.instance.state = State::Exited(kept.exit(None, Some(9), "Stopped", at));
+            kept.instance.state = State::Exited(kept.exit(None, Some(9), Reason::Stopped, at));
             self.done.push(format!("kill {id}"));
         }
     }
@@ -300,10 +300,10 @@ impl Held {
 }
 
 impl Kept {
-    fn exit(&self, code: Option<i32>, signal: Option<i32>, reason: &str, at: SystemTime) -> Exit {
+    fn exit(&self, code: Option<i32>, signal: Option<i32>, reason: Reason, at: SystemTime) -> Exit {
         let text = |line: &LogLine| String::from_utf8_lossy(&line.text).into_owned();
         let log = self.log.iter().map(text).collect();
-        Exit { code, signal, at, reason: reason.to_owned(), message: None, log }
+        Exit { code, signal, at, reason, message: None, log }
     }
 
     fn lines(&self, request: &LogRequest) -> Vec<Result<LogLine>> {
@@ -320,8 +320,12 @@ impl Driver for Fake {
     }
 
     fn probe(&self) -> BoxFuture<'_, Result<Probe>> {
-        let probe =
-            Probe { version: "fake".to_owned(), address: "memory".to_owned(), notes: Vec::new() };
+        let probe = Probe {
+            version: "fake".to_owned(),
+            address: "memory".to_owned(),
+            notes: Vec::new(),
+            confinement: None,
+        };
         ready(self.act(|_| Ok(probe)))
     }
 
@@ -392,7 +396,7 @@ impl Driver for Fake {
         request: ExecRequest,
     ) -> BoxFuture<'a, Result<ExecSession>> {
         ready(self.act(|held| {
-            let exit = held.live(id)?.exit(Some(0), None, "Completed", held.now());
+            let exit = held.live(id)?.exit(Some(0), None, Reason::Completed, held.now());
             let bytes = Bytes::from(request.command.join(" "));
             let (resize, _) = mpsc::channel::<TerminalSize>(1);
             Ok(ExecSession {

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
+use tombolo_model::Reason;
 use tombolo_model::component::Protocol;
 
 use crate::{Error, Origin};
@@ -143,12 +144,19 @@ pub struct Exit {
     pub code: Option<i32>,
     pub signal: Option<i32>,
     pub at: SystemTime,
-    /// A stable word: `Completed`, `Error`, `Killed`, `OutOfMemory`, `Stopped`, `Rebooted`, `Lost`.
-    pub reason: String,
+    /// One that [is an end](Reason::is_an_end).
+    #[serde(deserialize_with = "known_or_lost")]
+    pub reason: Reason,
     /// A sentence for people, when there is more to say than code and signal do.
     pub message: Option<String>,
     /// The last lines that it wrote.
     pub log: Vec<String>,
+}
+
+/// An agent that was set back may find the word of a newer one.
+fn known_or_lost<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Reason, D::Error> {
+    let word = String::deserialize(from)?;
+    Ok(Reason::of(&word).unwrap_or(Reason::Lost))
 }
 
 /// One of several things that an instance consists of.

@@ -30,7 +30,8 @@ pub use session::{
     Source, TerminalSize,
 };
 pub use spec::{
-    Container, Entry, FilePlaced, Origin, Port, Process, STOP_GRACE_DEFAULT, Spec, Workload,
+    Container, Deadline, Entry, FilePlaced, Origin, Port, Process, STOP_GRACE_DEFAULT, Spec,
+    Workload,
 };
 
 /// An engine that runs workloads. Every call may be made again after it failed or was cut short,
@@ -59,6 +60,24 @@ pub trait Driver: Send + Sync + fmt::Debug {
     /// Returns when this is under way: [`State::Stopping`], then [`State::Exited`]. Called again,
     /// the shorter grace counts. Does nothing if it has ended or never was.
     fn stop<'a>(&'a self, id: &'a InstanceId, grace: Duration) -> BoxFuture<'a, Result<()>>;
+
+    /// Ends the instance at this time, also if the agent is dead or frozen by then; nothing lets it
+    /// run without end again. The agent puts the time off whenever the controller answers. An engine
+    /// that has nobody beside the instance who outlives the agent does nothing here: the agent's own
+    /// count is all there is then, and the engine's documents say so.
+    fn end_at<'a>(
+        &'a self,
+        _id: &'a InstanceId,
+        _deadline: Option<Deadline>,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    /// The agent is about to say good-bye to the controller, which counts from then on: no deadline
+    /// is further away than its rule says.
+    fn part(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
 
     /// Kills whatever is left of the instance and forgets it: files, logs, networks. Named volumes
     /// are kept until [`Driver::clear`]. Does nothing if there is none.
@@ -112,4 +131,21 @@ pub struct Probe {
     pub address: String,
     /// What it cannot do here and why, a sentence each: `no memory limits: …`.
     pub notes: Vec<String>,
+    /// For an engine that confines programs itself, how far it can; nothing while nobody could try.
+    pub confinement: Option<Confinement>,
+}
+
+/// How far an engine can keep programs apart from the machine and from each other. Each field is why
+/// something is missing, and nothing where it is not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Confinement {
+    /// Programs would run as the agent's own user, with all that it has: they are refused unless the
+    /// site allows that by name.
+    pub apart: Option<String>,
+    /// Programs see the machine's own files, as far as their users may.
+    pub view: Option<String>,
+    /// Programs can make every system call.
+    pub calls: Option<String>,
+    /// Programs can send signals to the agent.
+    pub signals: Option<String>,
 }

@@ -2,6 +2,7 @@
 //! engine. The agent makes one with [`Spec::resolve`] and may add to it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -9,6 +10,7 @@ use serde_json::Value;
 use tombolo_model::Assignment;
 use tombolo_model::component::{Expose, Protocol};
 use tombolo_model::needs::Resources;
+use tombolo_model::privilege::{self, Privilege};
 use tombolo_model::run::{File, KeyRef, Volume, Way};
 
 use crate::{Error, InstanceId, Result, Secret};
@@ -28,6 +30,25 @@ pub struct Spec {
     pub ports: Vec<Port>,
     pub resources: Resources,
     pub stop_grace: Duration,
+    /// What it asks for beyond its own walls, and what its site allows of that.
+    pub asks: BTreeSet<Privilege>,
+    pub allow: BTreeSet<Privilege>,
+    /// Folders of the agent's own that it may read, whatever its site allows.
+    pub shown: Vec<PathBuf>,
+    /// When it ends by itself, unless [`crate::Driver::end_at`] puts that off.
+    pub deadline: Option<Deadline>,
+}
+
+/// When an instance is to end because the controller was not heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadline {
+    /// Since the boot, asleep or awake: no clock that somebody sets can put it off, and it means the
+    /// same to the next agent.
+    pub at: Duration,
+    /// What the rule says, counted from the last word of the controller.
+    pub after: Duration,
+    /// How long it may take to end.
+    pub grace: Duration,
 }
 
 /// Who wanted an instance. The engine keeps it, so that an instance which nobody remembers can
@@ -74,7 +95,10 @@ pub struct Process {
     /// The program and its arguments; not empty.
     pub command: Vec<String>,
     pub workdir: Option<String>,
+    /// A user of the machine; one of its App's own when left out.
     pub user: Option<String>,
+    /// It is not confined.
+    pub privileged: bool,
 }
 
 /// A file to be in place before the start.
@@ -139,7 +163,19 @@ impl Spec {
             ports: ports(named.ports, &spec.expose),
             resources: spec.resources.clone().unwrap_or_default(),
             stop_grace: spec.stop_grace.map_or(STOP_GRACE_DEFAULT, |grace| grace.to_std()),
+            asks: privilege::asked(&spec.run),
+            allow: privilege::allowed(spec.allow.as_deref()),
+            shown: Vec::new(),
+            deadline: None,
         })
+    }
+
+    /// Whether its site allows all that it asks for. Every driver asks before it starts anything.
+    pub fn check_allowed(&self) -> Result<()> {
+        match self.asks.difference(&self.allow).next() {
+            Some(privilege) => Err(Error::NotAllowed { privilege: *privilege }),
+            None => Ok(()),
+        }
     }
 
     /// The ports of the node that this instance must have and no other can have at the same time.
@@ -265,8 +301,8 @@ impl<'a> Named<'a> {
 
 fn described(entry: Entry<'_>) -> String {
     match entry {
-        Entry::Secret(key) => format!("entry {:?} in Secret {:?}", key.key, key.name),
-        Entry::Config(key) => format!("entry {:?} in ConfigMap {:?}", key.key, key.name),
+        Entry::Secret(key) => format!("Secret {:?} with an entry {:?}", key.name, key.key),
+        Entry::Config(key) => format!("ConfigMap {:?} with an entry {:?}", key.name, key.key),
     }
 }
 
@@ -285,6 +321,7 @@ fn workload(way: Way<'_>) -> Workload {
             command: process.command.clone(),
             workdir: process.workdir.clone(),
             user: process.user.clone(),
+            privileged: process.privileged,
         }),
         Way::Compose(project) => Workload::Compose(project.clone()),
         Way::Manifests(manifests) => Workload::Manifests(manifests.to_vec()),

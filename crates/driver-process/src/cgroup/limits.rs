@@ -1,4 +1,4 @@
-//! Limits on processor and memory, in the words of both versions of cgroups.
+//! Limits on processor, memory and processes, in the words of both versions of cgroups.
 
 use std::fs;
 use std::io;
@@ -15,18 +15,20 @@ const QUOTA_MICROS_MIN: u64 = 1_000;
 pub(crate) struct Limits {
     cpu_millis: Option<u64>,
     memory_bytes: Option<u64>,
+    processes: Option<u64>,
 }
 
 impl Limits {
     /// For finding out whether limits can be set at all.
     pub(crate) const SMALLEST: Limits =
-        Limits { cpu_millis: Some(1000), memory_bytes: Some(1 << 20) };
+        Limits { cpu_millis: Some(1000), memory_bytes: Some(1 << 20), processes: Some(1) };
 
     /// A limit of nothing is none.
-    pub(crate) fn of(resources: &Resources) -> Limits {
+    pub(crate) fn of(resources: &Resources, processes: Option<u64>) -> Limits {
         Limits {
             cpu_millis: resources.cpu.map(|cpu| cpu.millis()).filter(|millis| *millis > 0),
             memory_bytes: resources.memory.map(|bytes| bytes.get()).filter(|bytes| *bytes > 0),
+            processes,
         }
     }
 
@@ -36,6 +38,10 @@ impl Limits {
             ("processor", self.cpu_millis.map(cpu_settings)),
             ("memory", self.memory_bytes.map(memory_settings)),
         ];
+        if let Some(settings) = self.processes.map(process_settings) {
+            // Where it cannot be set, the kernel counts by user instead (`confine`).
+            _ = set_one(made, &settings);
+        }
         let mut notes = Vec::new();
         for (what, settings) in wanted {
             let Some(settings) = settings else { continue };
@@ -73,6 +79,12 @@ fn memory_settings(bytes: u64) -> [Setting; 2] {
         Setting { file: "memory.max", value: value.clone(), also: unified },
         Setting { file: "memory.limit_in_bytes", value, also: old },
     ]
+}
+
+/// Both versions have the same name for it.
+fn process_settings(count: u64) -> [Setting; 2] {
+    let setting = || Setting { file: "pids.max", value: count.to_string(), also: None };
+    [setting(), setting()]
 }
 
 fn set_one(made: &[PathBuf], settings: &[Setting; 2]) -> io::Result<()> {
@@ -167,7 +179,7 @@ mod tests {
             fs::create_dir(folder).unwrap();
             files.iter().for_each(|file| fs::write(folder.join(file), "max").unwrap());
         }
-        let limits = Limits { cpu_millis: Some(500), memory_bytes: Some(4096) };
+        let limits = Limits { cpu_millis: Some(500), memory_bytes: Some(4096), processes: Some(7) };
         let mut lines = limits.set(&made, None);
         for (folder, files) in made.iter().zip(groups) {
             let read = |file: &&str| fs::read_to_string(folder.join(file)).unwrap();
@@ -179,11 +191,12 @@ mod tests {
     #[test]
     fn a_unified_group_takes_both_limits() {
         check(
-            &[&["cpu.max", "memory.max", "memory.swap.max"]],
+            &[&["cpu.max", "memory.max", "memory.swap.max", "pids.max"]],
             expect![[r#"
             cpu.max = 50000 100000
             memory.max = 4096
-            memory.swap.max = 0"#]],
+            memory.swap.max = 0
+            pids.max = 7"#]],
         );
     }
 
@@ -210,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_limit_that_nobody_can_set_is_a_note_and_no_error() {
-        let limits = Limits { cpu_millis: Some(500), memory_bytes: None };
+        let limits = Limits { cpu_millis: Some(500), memory_bytes: None, processes: Some(7) };
         let refused = io::Error::from(io::ErrorKind::PermissionDenied);
         expect!["there is no limit on processor: cgroups cannot be used: permission denied"]
             .assert_eq(&limits.set(&[], Some(&refused)).join("\n"));

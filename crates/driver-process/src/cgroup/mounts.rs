@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The v1 controllers that are of use.
-const CONTROLLERS: &[&str] = &["cpu", "memory", "cpuacct"];
+const CONTROLLERS: &[&str] = &["cpu", "memory", "cpuacct", "pids"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hierarchy {

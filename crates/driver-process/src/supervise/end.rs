@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group};
 use tombolo_driver::Exit;
+use tombolo_model::Reason;
 
 use crate::cgroup;
 use crate::procfs;
@@ -36,7 +37,7 @@ impl Tended {
             message = Some(stuck.to_owned());
         }
         let log = self.log.finish(at);
-        let exit = Exit { code, signal, at, reason: reason.to_owned(), message, log };
+        let exit = Exit { code, signal, at, reason, message, log };
         cgroup::remove(&self.record.cgroups);
         // Whoever looks takes it for running until this is done. A folder that is gone was removed.
         while self.folder.write_exit(&exit).is_err() && self.folder.path().exists() {
@@ -88,20 +89,23 @@ impl Tended {
         left
     }
 
-    fn why(&self, ended: Ended, starved: bool) -> (&'static str, Option<String>) {
+    fn why(&self, ended: Ended, starved: bool) -> (Reason, Option<String>) {
         match ended {
-            Ended::Code(_) | Ended::Signal(_) if self.told => ("Stopped", None),
+            Ended::Code(_) | Ended::Signal(_) | Ended::Unknown if self.cut_off => {
+                (Reason::Stopped, Some("the controller was out of reach for too long".to_owned()))
+            }
+            Ended::Code(_) | Ended::Signal(_) if self.told => (Reason::Stopped, None),
             // A shell says with its own code that a signal ended what it ran.
             Ended::Signal(9) | Ended::Code(137) if starved => {
-                ("OutOfMemory", Some("it used more memory than it may".to_owned()))
+                (Reason::OutOfMemory, Some("it used more memory than it may".to_owned()))
             }
             Ended::Signal(signal) => {
-                ("Killed", Some(format!("signal {signal}{} ended it", name(signal))))
+                (Reason::Killed, Some(format!("signal {signal}{} ended it", name(signal))))
             }
-            Ended::Code(0) => ("Completed", None),
-            Ended::Code(_) => ("Error", None),
+            Ended::Code(0) => (Reason::Completed, None),
+            Ended::Code(_) => (Reason::Error, None),
             Ended::Unknown => (
-                "Lost",
+                Reason::Lost,
                 Some(
                     "how it ended is not known: the supervisor that started it was killed"
                         .to_owned(),

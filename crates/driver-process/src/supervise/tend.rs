@@ -10,7 +10,7 @@ use rustix::process::{
 };
 use tombolo_driver::Source;
 
-use crate::folder::{Folder, InstanceRecord};
+use crate::folder::{DeadlineRecord, Folder, InstanceRecord};
 use crate::logfile::Writer;
 use crate::procfs::{self, ProcessKey};
 use crate::spool::read;
@@ -19,6 +19,8 @@ use super::Pipes;
 
 /// Orphans that ended are cleared away at least this often. More would only cost wake-ups.
 const IDLE: Duration = Duration::from_secs(30);
+/// The same while there is a deadline: no wait counts the time for which the machine is asleep.
+const WITH_DEADLINE: Duration = Duration::from_secs(5);
 /// Without a descriptor for the process, for kernels before 5.3.
 const WITHOUT_PIDFD: Duration = Duration::from_millis(250);
 /// Between two looks for those that the main process left behind.
@@ -42,6 +44,12 @@ pub(super) struct Tended {
     pub(super) stopping: Option<Duration>,
     /// It has been asked to end.
     pub(super) told: bool,
+    /// A deadline that the disk had no room for.
+    pub(super) put_off: Option<DeadlineRecord>,
+    /// When it is to end unless the driver puts that off, since the boot.
+    pub(super) deadline: Option<Duration>,
+    /// Nobody put it off in time.
+    pub(super) cut_off: bool,
 }
 
 /// Whose child the instance is: the kernel tells a parent alone how it ended.
@@ -90,6 +98,7 @@ impl Tended {
     /// Does what it was told, by `stop.json` or through the pipe: asks once, and kills when the time
     /// has come.
     fn obey(&mut self, pid: Option<Pid>) {
+        self.keep_the_deadline();
         let written = self.folder.stop().map(|stop| Duration::from_millis(stop.kill_at_ms));
         // The earliest of all counts.
         self.stopping = written.into_iter().chain(self.stopping).min();
@@ -108,13 +117,32 @@ impl Tended {
         }
     }
 
-    /// Reads what the driver wrote to the pipe: when to kill. It is in `stop.json` too, unless the
-    /// disk is full.
+    /// A deadline that nobody has put off becomes an order to stop, which nobody takes back.
+    fn keep_the_deadline(&mut self) {
+        let later = |written: &DeadlineRecord| {
+            self.put_off.filter(|put_off| put_off.end_at_ms > written.end_at_ms)
+        };
+        let deadline = self.folder.deadline().map(|written| later(&written).unwrap_or(written));
+        self.deadline = deadline.map(|deadline| Duration::from_millis(deadline.end_at_ms));
+        let is_over = self.deadline.is_some_and(|at| at <= procfs::since_boot());
+        let Some(deadline) = deadline.filter(|_| is_over && self.stopping.is_none()) else {
+            return;
+        };
+        self.cut_off = true;
+        let stop = deadline.stop();
+        self.stopping = Some(Duration::from_millis(stop.kill_at_ms));
+        // For whoever looks. On a full disk it ends all the same.
+        _ = self.folder.write_stop(stop);
+    }
+
+    /// Reads what the driver wrote to the pipe: when to kill, which is in `stop.json` too unless the
+    /// disk is full, and deadlines for which there was no room.
     fn hear(&mut self, buffer: &mut [u8]) {
         let count = read(&self.pipes.control, buffer);
         let text = String::from_utf8_lossy(&buffer[..count]);
         let orders = text.lines().filter_map(|line| line.parse().ok()).map(Duration::from_millis);
         self.stopping = orders.chain(self.stopping).min();
+        self.put_off = text.lines().filter_map(DeadlineRecord::read).next_back().or(self.put_off);
     }
 
     /// Clears away every child that has ended; how the main one did, if it is among them.
@@ -141,7 +169,11 @@ impl Tended {
         ];
         polled.extend(pidfd.map(|pidfd| PollFd::new(pidfd, PollFlags::IN)));
         let left = |at: Duration| at.saturating_sub(procfs::since_boot());
-        let timeout = self.stopping.map_or(longest, |at| left(at).min(longest));
+        let timeout = match (self.stopping, self.deadline) {
+            (Some(at), _) => left(at).min(longest),
+            (None, Some(at)) => left(at).min(longest).min(WITH_DEADLINE),
+            (None, None) => longest,
+        };
         // Killing takes a moment to show; without a pause the loop would spin until then.
         let timeout = Timespec::try_from(timeout.max(PAUSE)).ok();
         // What woke it is found by trying.

@@ -70,6 +70,7 @@ impl Rig {
         let options = Options {
             supervisor: vec![env!("CARGO_BIN_EXE_tombolo-supervise").into()],
             log: LogLimits { file_bytes_max: 8192, files_max: 3 },
+            ..Options::default()
         };
         open(&self.root(), options)
     }
@@ -87,12 +88,16 @@ impl Rig {
         Draft(Spec {
             id: id.parse().unwrap(),
             origin: Origin::default(),
-            workload: Workload::Process(Process { command, workdir: None, user: None }),
+            workload: Workload::Process(Process { command, ..Process::default() }),
             env: Default::default(),
             files: Vec::new(),
             ports: Vec::new(),
             resources: Resources::default(),
             stop_grace: DEADLINE,
+            asks: Default::default(),
+            allow: Default::default(),
+            shown: Vec::new(),
+            deadline: None,
         })
     }
 

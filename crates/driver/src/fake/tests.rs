@@ -15,6 +15,10 @@ fn spec(id: &str) -> Spec {
         ports: Vec::new(),
         resources: tombolo_model::needs::Resources::default(),
         stop_grace: Duration::ZERO,
+        asks: Default::default(),
+        allow: Default::default(),
+        shown: Vec::new(),
+        deadline: None,
     }
 }
 

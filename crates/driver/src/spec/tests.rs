@@ -78,7 +78,7 @@ fn every_missing_entry_is_told() {
         }}),
         json!([]),
         expect![[r#"
-            there is no entry "page" in ConfigMap "www", no entry "pass" in Secret "db"
+            there is no ConfigMap "www" with an entry "page", no Secret "db" with an entry "pass"
         "#]],
     );
 }
