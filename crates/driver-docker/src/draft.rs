@@ -15,7 +15,7 @@ use tombolo_model::needs::Resources;
 use tombolo_model::run::Volume;
 
 use crate::tag::{Tag, network_of_app, volume_name};
-use crate::{LogLimits, Options, compose};
+use crate::{LogLimits, Options, beyond, compose};
 
 /// The engine takes no limit below this.
 const MEMORY_BYTES_MIN: u64 = 6 * 1024 * 1024;
@@ -91,6 +91,8 @@ pub(crate) fn project(spec: &Spec, options: &Options) -> Result<Project> {
             name: Some(RestartPolicyNameEnum::NO),
             maximum_retry_count: None,
         });
+        beyond::check(spec, host)?;
+        beyond::confine(host);
     }
     Ok(project)
 }

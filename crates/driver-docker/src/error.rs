@@ -126,7 +126,7 @@ const READINGS: &[Reading] = &[
         let command = quoted(text.split_once("exec: ")?.1)?;
         let missing = ["executable file not found", "no such file or directory"];
         if missing.iter().any(|words| text.contains(words)) {
-            return Some(Error::CommandNotFound { command, looked_in: Vec::new() });
+            return Some(Error::CommandNotInImage { command });
         }
         let refused = ["permission denied", "exec format error", "is a directory"];
         let refused = refused.iter().any(|words| text.contains(words));
@@ -249,7 +249,7 @@ mod tests {
         let text = "failed to create shim task: OCI runtime create failed: runc create failed: \
                     unable to start container process: exec: \"nope\": executable file not found \
                     in $PATH: unknown";
-        check(text, expect![[r#"CommandNotFound: command "nope" was not found"#]]);
+        check(text, expect![[r#"CommandNotInImage: command "nope" was not found in the image"#]]);
         let text = "OCI runtime create failed: exec: \"/etc/passwd\": permission denied: unknown";
         check(text, expect![[r#"NotExecutable: command "/etc/passwd" may not be executed"#]]);
     }

@@ -15,6 +15,7 @@ use tombolo_driver::{
     CheckOutcome, Error, ExecRequest, ExecSession, Exit, InstanceId, Output, Result, Source,
     TerminalSize,
 };
+use tombolo_model::Reason;
 
 use crate::{Inner, error};
 
@@ -96,7 +97,10 @@ fn refused(output: &str) -> Option<Error> {
         return None;
     }
     match error::meaning("start a command", output) {
-        found @ (Error::CommandNotFound { .. } | Error::NotExecutable { .. }) => Some(found),
+        Error::CommandNotInImage { command } => {
+            Some(Error::CommandNotFound { command, looked_in: Vec::new() })
+        }
+        found @ Error::NotExecutable { .. } => Some(found),
         _ => None,
     }
 }
@@ -201,8 +205,8 @@ async fn exit_of(mut command: Command) -> Result<Exit> {
         let code = inspected.exit_code.and_then(|code| i32::try_from(code).ok());
         if inspected.running != Some(true) && code.is_some() {
             command.ended = true;
-            let reason = if code == Some(0) { "Completed" } else { "Error" };
-            let (reason, at) = (reason.to_owned(), SystemTime::now());
+            let reason = if code == Some(0) { Reason::Completed } else { Reason::Error };
+            let at = SystemTime::now();
             return Ok(Exit { code, signal: None, at, reason, message: None, log: Vec::new() });
         }
         tokio::time::sleep(pause).await;

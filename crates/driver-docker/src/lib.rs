@@ -6,6 +6,7 @@
 //! engine that goes away is [`Error::Unreachable`] and found again by the next call; `watch` follows
 //! its events. To read on, see `draft`, then `start`, `stop` and `look`.
 
+mod beyond;
 mod cache;
 mod compose;
 mod connection;
@@ -216,6 +217,7 @@ impl Inner {
     }
 
     async fn start(self: &Arc<Inner>, spec: Spec) -> Result<()> {
+        spec.check_allowed()?;
         if held(&self.starts).contains_key(&spec.id) {
             return Ok(());
         }
@@ -358,7 +360,8 @@ impl Inner {
             notes.push("There are no cpu limits: the kernel has none for docker.".to_owned());
         }
         let version = info.server_version.unwrap_or_default();
-        Ok(Probe { version, address: self.connection.address(), notes })
+        let address = self.connection.address();
+        Ok(Probe { version, address, notes, confinement: None })
     }
 }
 

@@ -12,6 +12,7 @@ use bollard::models::{
 use tombolo_driver::{
     Error, Exit, Instance, InstanceId, Origin, Part, PublishedPort, Running, State,
 };
+use tombolo_model::Reason;
 use tombolo_model::component::Protocol;
 
 use crate::error;
@@ -281,19 +282,19 @@ fn exit(seen: &Seen, state: &ContainerState) -> Exit {
     let out_of_memory = state.oom_killed == Some(true);
     let stopped = tag::stopping_until(&seen.name).is_some();
     let (reason, message) = match (stopped, out_of_memory, signal, code) {
-        (true, _, _, _) => ("Stopped", None),
-        (false, true, _, _) => ("OutOfMemory", Some(too_much(&seen.inspected))),
+        (true, _, _, _) => (Reason::Stopped, None),
+        (false, true, _, _) => (Reason::OutOfMemory, Some(too_much(&seen.inspected))),
         (false, false, Some(signal), _) => {
-            ("Killed", Some(format!("it was ended by signal {signal}")))
+            (Reason::Killed, Some(format!("it was ended by signal {signal}")))
         }
-        (false, false, None, 0) => ("Completed", None),
-        (false, false, None, _) => ("Error", None),
+        (false, false, None, 0) => (Reason::Completed, None),
+        (false, false, None, _) => (Reason::Error, None),
     };
     Exit {
         code: signal.is_none().then_some(code),
         signal,
         at: time(state.finished_at.as_deref()).unwrap_or(SystemTime::UNIX_EPOCH),
-        reason: reason.to_owned(),
+        reason,
         message,
         log: seen.log.clone(),
     }

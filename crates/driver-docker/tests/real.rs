@@ -13,9 +13,9 @@ use tombolo_driver::{
     State, Workload,
 };
 use tombolo_driver_docker::DockerDriver;
-use tombolo_model::Bytes;
 use tombolo_model::component::Protocol;
 use tombolo_model::run::Volume;
+use tombolo_model::{Bytes, Reason};
 
 use rig::{IMAGE, Rig, eventually, exited, running, spec};
 
@@ -35,7 +35,7 @@ async fn its_exit_code_and_last_lines_are_kept_and_restarts_counted() {
     let Some(rig) = Rig::new("its_exit_code").await else { return };
     let id = rig.start("exit.1", "echo hello; exit 7").await;
     let exit = exited(&rig, &id).await;
-    assert_eq!((exit.code, exit.reason.as_str()), (Some(7), "Error"));
+    assert_eq!((exit.code, exit.reason.word()), (Some(7), "Error"));
     assert_eq!(exit.log, ["hello"]);
     rig.start("exit.1", FOR_EVER).await;
     running(&rig, &id).await;
@@ -56,7 +56,7 @@ async fn the_next_agent_finds_it_and_sees_it_killed() {
     assert_eq!(running(&rig, &id).await, (pid, container));
     kill9(pid);
     let exit = exited(&rig, &id).await;
-    assert_eq!((exit.signal, exit.reason.as_str()), (Some(9), "Killed"));
+    assert_eq!((exit.signal, exit.reason.word()), (Some(9), "Killed"));
     rig.driver().remove(&id).await.unwrap();
 }
 
@@ -90,7 +90,7 @@ async fn what_cannot_start_says_why() {
     let Some(rig) = Rig::new("what_cannot_start").await else { return };
     let missing = spec("nope.1", &["/nope"]);
     let error = rig.driver().start(&missing).await.unwrap_err();
-    assert_eq!(error.reason(), "CommandNotFound", "{error:?}");
+    assert_eq!(error.reason(), "CommandNotInImage", "{error:?}");
     let held = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
     let port = held.local_addr().unwrap().port();
     let mut taken = spec("taken.1", &["/bin/sleep", "1000"]);
@@ -280,7 +280,7 @@ async fn a_person_talks_to_a_command_inside_and_follows_the_log_over_a_restart()
 
 /// Waits for an end by events alone, without ever asking again by itself: one that is missed is
 /// never seen.
-async fn ends_by_events(driver: &DockerDriver, id: &InstanceId) -> String {
+async fn ends_by_events(driver: &DockerDriver, id: &InstanceId) -> Reason {
     let mut events = driver.events();
     let mut last = None;
     let seen = async {

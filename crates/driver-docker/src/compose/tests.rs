@@ -21,6 +21,10 @@ fn spec() -> Spec {
         ports: Vec::new(),
         resources: Resources::default(),
         stop_grace: std::time::Duration::from_secs(10),
+        asks: Default::default(),
+        allow: Default::default(),
+        shown: Vec::new(),
+        deadline: None,
     }
 }
 

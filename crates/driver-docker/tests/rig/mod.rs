@@ -196,6 +196,10 @@ pub(crate) fn spec(id: &str, command: &[&str]) -> Spec {
         ports: Vec::new(),
         resources: Default::default(),
         stop_grace: Duration::from_secs(1),
+        asks: Default::default(),
+        allow: Default::default(),
+        shown: Vec::new(),
+        deadline: None,
     }
 }
 
