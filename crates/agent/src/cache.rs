@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tombolo_model::Assignment;
+use tombolo_model::phrase::with_causes;
 
 use crate::Error;
 use crate::credentials::Folder;
@@ -76,7 +77,7 @@ impl Cache {
         let kept = match cache.read(place) {
             Ok(kept) => kept,
             Err(error) => {
-                tracing::warn!(error = desired::chain(&error), "nothing is known from before");
+                tracing::warn!(error = with_causes(&error), "nothing is known from before");
                 None
             }
         };

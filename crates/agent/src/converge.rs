@@ -5,6 +5,7 @@
 //! One activation lists, decides and begins: whatever takes long (a start, a stop) has a task of its
 //! own, and until that is done the plan sees it as under way.
 
+mod deadline;
 mod look;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,8 +18,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tombolo_driver::{Driver, Error, InstanceId, Spec, State};
+use tombolo_driver::{Deadline, Driver, Error, InstanceId, Spec};
 use tombolo_model::keys::FINALIZER_ASSIGNMENT;
+use tombolo_model::phrase::with_causes;
 use tombolo_model::{Assignment, Engine};
 use tombolo_plan::Monotonic;
 use tombolo_plan::claim::{self, Decision};
@@ -63,6 +65,9 @@ pub struct Converge {
     actions: JoinSet<Done>,
     busy: BTreeMap<Id, Verb>,
     attempts: BTreeMap<Id, Attempt>,
+    /// When those that run are to end without the agent, as their engine was last told.
+    deadlines: BTreeMap<Id, Option<Deadline>>,
+    has_deadlines: bool,
 }
 
 /// How often a start was tried, and why the last try failed.
@@ -88,8 +93,12 @@ pub struct Now {
     /// For people to read.
     pub time: Timestamp,
     pub cut_off_since: Option<Monotonic>,
-    /// No heartbeat was answered since the agent started.
+    /// No heartbeat was answered since the agent started, or since a silence nothing was listed.
     pub unheard: bool,
+    /// When the last heartbeat was sent that was answered.
+    pub heard_since_boot: Option<Duration>,
+    /// Nobody counts as cut off before this.
+    pub silent_after: Duration,
     /// Where this machine is reached.
     pub address: String,
 }
@@ -123,6 +132,8 @@ impl Converge {
             actions: JoinSet::new(),
             busy: BTreeMap::new(),
             attempts: BTreeMap::new(),
+            deadlines: BTreeMap::new(),
+            has_deadlines: false,
         }
     }
 
@@ -159,7 +170,7 @@ impl Converge {
         self.unanswered.outdate(engine);
         if let Err(error) = &result {
             let action = format!("{verb:?} {}@{:x}", id.assignment, id.revision);
-            tracing::warn!(action, error = desired::chain(error), "failed; the next look decides");
+            tracing::warn!(action, error = with_causes(error), "failed; the next look decides");
         }
         match (verb, result) {
             (Verb::Start, result) => self.attempts.entry(id).or_default().error = result.err(),
@@ -184,6 +195,7 @@ impl Converge {
         };
         let plan = instances::plan(&desired, &observed, &self.memory, now.clock);
         self.memory = plan.memory;
+        self.keep_deadlines(&look, &jobs, now).await;
         self.remember_good(&jobs);
         self.check_on(&look);
         let mut report = Report { strays: plan.strays, wake_at: plan.wake_at, ..Report::default() };
@@ -200,7 +212,10 @@ impl Converge {
             let job = jobs.get(&action.id.assignment);
             let spec = job.and_then(|job| job.spec.as_ref().ok());
             let spec = spec.filter(|spec| spec.id.revision() == action.id.revision).cloned();
-            self.begin(action, spec, &look, &nearby, &mut report);
+            let spec = spec.or_else(|| self.spec_of_good(&action.id, &nearby));
+            let deadline = job.and_then(|job| deadline::of(&job.wanted, now));
+            let spec = spec.map(|spec| Spec { deadline, ..spec });
+            self.begin(action, spec, &look, &mut report);
         }
         report
     }
@@ -213,14 +228,7 @@ impl Converge {
     }
 
     /// Starts an action, if it is one that can be done.
-    fn begin(
-        &mut self,
-        action: Action,
-        spec: Option<Spec>,
-        look: &Look,
-        nearby: &Nearby,
-        report: &mut Report,
-    ) {
+    fn begin(&mut self, action: Action, spec: Option<Spec>, look: &Look, report: &mut Report) {
         let id = &action.id;
         let found = look.instances.get(id).map(|(engine, _)| *engine);
         let engine = found.or_else(|| Some(self.held.assignments.get(&id.assignment)?.spec.engine));
@@ -230,7 +238,6 @@ impl Converge {
             tracing::error!(%action, "there is no engine for it");
             return;
         };
-        let spec = spec.or_else(|| self.spec_of_good(id, nearby));
         let (id, verb) = (id.clone(), action.verb);
         if verb == Verb::Start {
             if spec.is_none() {
@@ -332,16 +339,8 @@ impl Converge {
                 continue;
             }
             let target = Id { assignment: uid.clone(), revision: job.wanted.revision };
-            let attempt = self.attempts.get(&target).and_then(|attempt| attempt.error.as_ref());
             let instance = look::serving(look, &target, phase);
-            // A start that takes long fails after whoever asked for it has gone on.
-            let late = instance.and_then(|instance| match &instance.state {
-                State::Failed(error) => Some(error),
-                State::Starting { .. } | State::Running(_) => None,
-                State::Stopping(_) | State::Exited(_) => None,
-            });
-            let failure = attempt.or(silent).or(job.spec.as_ref().err()).or(late);
-            let sight = Sight { phase, instance, failure, address: &now.address };
+            let sight = Sight { phase, instance, address: &now.address };
             report.writes.extend(self.write(assignment, &sight, now));
         }
     }

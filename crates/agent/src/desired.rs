@@ -8,6 +8,7 @@ use ring::digest::{Context, SHA256};
 use tombolo_driver::{Entry, Error, STOP_GRACE_DEFAULT, Secret, Spec, Workload};
 use tombolo_model::app::DisconnectAction;
 use tombolo_model::assignment::Peer;
+use tombolo_model::phrase::with_causes;
 use tombolo_model::run::{KeyRef, Volume, Way};
 use tombolo_model::{Assignment, Engine};
 use tombolo_plan::instances::{Before, Problem, Wanted};
@@ -176,6 +177,7 @@ fn peers_file(spec: &mut Spec, assignment: &Assignment, nearby: &Nearby) -> Opti
         return None;
     }
     let folder = nearby.folder(assignment.metadata.uid.as_deref()?)?;
+    spec.shown.push(folder.clone());
     match &mut spec.workload {
         Workload::Process(_) => Some(folder.join(peer_files::FILE).display().to_string()),
         Workload::Container(container) => {
@@ -291,23 +293,11 @@ pub fn is_deleting(assignment: &Assignment) -> bool {
 
 /// An error of a driver as the plan and people read it.
 pub fn problem(error: &Error) -> Problem {
-    Problem { reason: error.reason().to_owned(), message: chain(error) }
+    Problem { reason: error.reason(), message: with_causes(error), help: error.help() }
 }
 
 fn no_engine(engine: Engine) -> Error {
     Error::Unsupported { engine, what: "be used: this agent does not serve it".to_owned() }
-}
-
-/// An error with its causes.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use http_body_util::{BodyExt as _, Empty, Limited};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tombolo_model::errand::{self, Errand, Refusal, What};
+use tombolo_model::phrase::with_causes;
 use tower::ServiceExt as _;
 
 use crate::connection::{Connection, Flow, Wire};
@@ -148,7 +149,7 @@ async fn send(wire: &Wire, method: Method, path: &str, body: Flow) -> io::Result
 }
 
 fn refusal(error: &tombolo_driver::Error) -> Refusal {
-    Refusal { reason: error.reason().to_owned(), message: crate::desired::chain(error) }
+    Refusal::new(error.reason(), with_causes(error))
 }
 
 #[cfg(test)]

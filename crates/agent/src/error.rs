@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use tombolo_model::Reason;
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot {doing} {}", path.display())]
@@ -61,7 +63,9 @@ impl Error {
     /// whatever else is wrong on the server may be mended there while the agent goes on.
     pub(crate) fn of_heartbeat(error: kube::Error) -> Error {
         match error {
-            kube::Error::Api(status) if status.code != 401 && status.reason != "Quarantined" => {
+            kube::Error::Api(status)
+                if status.code != 401 && Reason::Quarantined != &*status.reason =>
+            {
                 Error::Answer { problem: status.message }
             }
             other => Error::of_request(other),
@@ -72,7 +76,7 @@ impl Error {
     /// pass.
     pub(crate) fn of_request(error: kube::Error) -> Error {
         match error {
-            kube::Error::Api(status) if status.reason == "Quarantined" => {
+            kube::Error::Api(status) if Reason::Quarantined == &*status.reason => {
                 Error::Quarantined { message: status.message }
             }
             kube::Error::Api(status) if matches!(status.code, 400 | 401 | 403 | 409 | 501) => {

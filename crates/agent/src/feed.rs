@@ -14,9 +14,10 @@ use kube::Client;
 use kube::api::{Api, ListParams, WatchEvent, WatchParams};
 use tokio::sync::{mpsc, watch};
 use tombolo_model::Assignment;
+use tombolo_model::phrase::with_causes;
 
 use crate::connection::Connection;
-use crate::desired::{self, Entries, Source, SourceKind};
+use crate::desired::{Entries, Source, SourceKind};
 use crate::held::News;
 
 /// A page of a list.
@@ -41,13 +42,21 @@ enum Ended {
     Broken(String),
 }
 
-/// Lists and watches for ever.
-pub(crate) async fn assignments(connection: Connection, site: String, news: mpsc::Sender<News>) {
+/// Lists and watches for ever. Lists anew whenever `again` changes.
+pub(crate) async fn assignments(
+    connection: Connection,
+    site: String,
+    mut again: watch::Receiver<u64>,
+    news: mpsc::Sender<News>,
+) {
     let mut pause = PAUSE_MIN;
     loop {
-        let followed = connection
-            .ask(async |client| follow(&Api::all(client), &site, &news, &mut pause).await)
-            .await;
+        let following = connection
+            .ask(async |client| follow(&Api::all(client), &site, &news, &mut pause).await);
+        let followed = tokio::select! {
+            followed = following => followed,
+            Ok(()) = again.changed() => continue,
+        };
         match followed {
             Some(Ok(problem)) => tracing::info!(problem, ?pause, "no news; listing again"),
             Some(Err(Unheard)) => return,
@@ -87,8 +96,7 @@ async fn list(api: &Api<Assignment>, site: &str) -> Result<(Vec<Assignment>, Str
     let mut params = ListParams::default().fields(&format!("spec.site={site}")).limit(PAGE);
     loop {
         let page = tokio::time::timeout(ANSWER_TIMEOUT, api.list(&params)).await;
-        let page =
-            page.map_err(|late| late.to_string())?.map_err(|error| desired::chain(&error))?;
+        let page = page.map_err(|late| late.to_string())?.map_err(|error| with_causes(&error))?;
         assignments.extend(page.items);
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),
@@ -107,7 +115,7 @@ async fn watch_from(
     let opened = tokio::time::timeout(ANSWER_TIMEOUT, api.watch(&params, version)).await;
     let stream = match opened {
         Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return Ok(Ended::Broken(desired::chain(&error))),
+        Ok(Err(error)) => return Ok(Ended::Broken(with_causes(&error))),
         Err(late) => return Ok(Ended::Broken(late.to_string())),
     };
     let mut stream = pin!(stream);
@@ -115,7 +123,7 @@ async fn watch_from(
         let event = match tokio::time::timeout(SILENCE_MAX, stream.next()).await {
             Ok(Some(Ok(event))) => event,
             Ok(None) => return Ok(Ended::Over),
-            Ok(Some(Err(error))) => return Ok(Ended::Broken(desired::chain(&error))),
+            Ok(Some(Err(error))) => return Ok(Ended::Broken(with_causes(&error))),
             Err(_) => return Ok(Ended::Broken("the server has fallen silent".to_owned())),
         };
         let told = match event {
@@ -194,7 +202,7 @@ async fn ask(client: Client, source: &Source) -> Result<BTreeMap<String, Vec<u8>
     };
     let answer: Result<_, kube::Error> =
         tokio::time::timeout(ANSWER_TIMEOUT, asked).await.map_err(|late| late.to_string())?;
-    answer.map(Option::unwrap_or_default).map_err(|error| desired::chain(&error))
+    answer.map(Option::unwrap_or_default).map_err(|error| with_causes(&error))
 }
 
 fn of_secret(secret: Secret) -> BTreeMap<String, Vec<u8>> {

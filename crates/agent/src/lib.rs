@@ -43,6 +43,6 @@ pub use connection::Connection;
 pub use error::Error;
 pub use join_file::JoinFile;
 pub use lighthouse::Lighthouse;
-pub use node::examine;
+pub use node::{cannot_confine, examine};
 pub use offer::Offer;
 pub use run::{Beside, Settings, join_only, run, run_beside, run_with};

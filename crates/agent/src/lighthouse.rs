@@ -5,6 +5,7 @@
 //! pinned authority, so that nobody but our own controllers can answer there.
 
 use serde::{Deserialize, Serialize};
+use tombolo_model::phrase::with_causes;
 
 use crate::join_file::check_address;
 use crate::{connection, join};
@@ -32,7 +33,7 @@ pub(crate) async fn ask(lighthouses: &[Lighthouse], known: &[String]) -> Option<
             Ok(addresses) => told.extend(addresses),
             Err(error) => {
                 let address = &lighthouse.address;
-                tracing::info!(address, error = crate::run::chain(&error), "no lighthouse there");
+                tracing::info!(address, error = with_causes(&error), "no lighthouse there");
             }
         }
     }

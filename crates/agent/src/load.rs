@@ -7,9 +7,9 @@ use serde_json::json;
 use tombolo_host::{Root, Sampler};
 use tombolo_model::keys::API_VERSION;
 use tombolo_model::node::Load;
+use tombolo_model::phrase::with_causes;
 
 use crate::connection::{self, Connection};
-use crate::desired;
 
 /// A share of less than this time is noise.
 const SAMPLE_EVERY: Duration = Duration::from_secs(60);
@@ -66,7 +66,7 @@ async fn tell(connection: &Connection, node: &str, load: &Load) -> Result<(), St
     let (client, change) = (connection.client(), json!({"status": {"load": load}}));
     let written = connection::patch_quietly(&client, &path, &change);
     match tokio::time::timeout(ANSWER_TIMEOUT, written).await {
-        Ok(answer) => answer.map(drop).map_err(|error| desired::chain(&error)),
+        Ok(answer) => answer.map(drop).map_err(|error| with_causes(&error)),
         Err(late) => Err(late.to_string()),
     }
 }

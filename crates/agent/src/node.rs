@@ -2,6 +2,8 @@
 //! when the agent starts and every ten minutes, written when it has changed. Started by
 //! [`crate::work`]; start at [`keep`].
 
+mod confining;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,20 +14,24 @@ use futures::stream::{BoxStream, SelectAll, StreamExt as _};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Api, PostParams};
 use tokio::sync::watch;
+use tombolo_driver::Confinement;
 use tombolo_host::security::{self, Facts, Report};
 use tombolo_host::{Ask, Doctor, Machine, Root, Sampler, uuid};
 use tombolo_model::characteristics::{Device, EngineVersion};
 use tombolo_model::condition::{DISK_PRESSURE, Finding, find, is_true, set};
+use tombolo_model::phrase::{first_few, with_causes};
 use tombolo_model::site::Location;
-use tombolo_model::{ConditionStatus, Engine, Node, NodeStatus, keys};
+use tombolo_model::{ConditionStatus, Engine, Node, NodeStatus, Reason, keys};
 
 use crate::connection::Connection;
 use crate::converge::Drivers;
 use crate::credentials::Folder;
-use crate::desired::{self, Place};
+use crate::desired::Place;
 use crate::offer::Offer;
 use crate::report::{Told, Tone};
 use crate::{clock, tell};
+
+pub use confining::cannot_confine;
 
 const LOOK_EVERY: Duration = Duration::from_secs(10 * 60);
 /// While somebody may say any moment what is to become of what the server has forgotten.
@@ -115,13 +121,24 @@ pub(crate) async fn keep(
 }
 
 /// What the engines say of themselves; nothing from one that does not answer.
-type Versions = BTreeMap<Engine, Option<String>>;
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Versions {
+    by_engine: BTreeMap<Engine, Option<String>>,
+    /// How far programs are confined here.
+    confinement: Option<Confinement>,
+}
 
 async fn versions(drivers: &Drivers) -> Versions {
-    let mut versions = Versions::new();
+    let mut versions = Versions::default();
     for (engine, driver) in drivers {
         let probe = tokio::time::timeout(PROBE_TIMEOUT, driver.probe()).await;
-        versions.insert(*engine, probe.ok().and_then(Result::ok).map(|probe| probe.version));
+        let probe = probe.ok().and_then(Result::ok);
+        let (version, confinement) = match probe {
+            Some(probe) => (Some(probe.version), probe.confinement),
+            None => (None, None),
+        };
+        versions.by_engine.insert(*engine, version);
+        versions.confinement = confinement.or(versions.confinement);
     }
     versions
 }
@@ -167,13 +184,15 @@ async fn describe(
         let api: Api<Node> = Api::all(client.clone());
         let got = tokio::time::timeout(ANSWER_TIMEOUT, api.get(&place.node)).await;
         let got = got.map_err(|late| late.to_string())?;
-        let mut node = got.map_err(|error| desired::chain(&error))?;
+        let mut node = got.map_err(|error| with_causes(&error))?;
         // A drain that was seen before there was anything to end says nothing about it.
         let drained = !inside.forgotten.is_empty()
             && node.spec.taints.iter().any(|taint| taint.key == keys::TAINT_DRAIN);
         learnt.drained.send_if_modified(|known| std::mem::replace(known, drained) != drained);
         if sight.is_none() {
-            let found = look(subject, node.spec.location.clone(), devices.clone()).await?;
+            let confinement = versions.confinement.clone();
+            let location = node.spec.location.clone();
+            let found = look(subject, location, devices.clone(), confinement).await?;
             devices.clone_from(&found.machine.characteristics.devices);
             let first = found.machine.addresses.first().map_or(LOOPBACK, String::as_str);
             learnt.address.send_if_modified(|known| {
@@ -191,6 +210,7 @@ async fn describe(
         let now = Time(clock::time_of_day());
         let told = [
             put_disk(&inside.disk, &mut status, &now),
+            confining::put(versions.confinement.as_ref(), &mut status, &now),
             put_forgotten(&inside.forgotten, &place.node, &mut status, &now),
         ];
         if status == before {
@@ -207,7 +227,7 @@ async fn describe(
                 return Ok(());
             }
             Ok(Err(kube::Error::Api(status))) if status.code == 409 => (),
-            Ok(Err(error)) => return Err(desired::chain(&error)),
+            Ok(Err(error)) => return Err(with_causes(&error)),
             Err(late) => return Err(late.to_string()),
         }
     }
@@ -219,27 +239,22 @@ fn put_disk(disk: &Disk, status: &mut NodeStatus, now: &Time) -> Option<Told> {
     let was_well = !is_true(&status.conditions, DISK_PRESSURE);
     let (so, reason, message) = match disk {
         Disk::Well if find(&status.conditions, DISK_PRESSURE).is_none() => return None,
-        Disk::Well => (ConditionStatus::False, "CanWrite", "the agent can write to its disk again"),
-        Disk::CannotWrite(why) => (ConditionStatus::True, "CannotWrite", why.as_str()),
+        Disk::Well => (ConditionStatus::False, Reason::CanWrite, Reason::CanWrite.says(&[])),
+        Disk::CannotWrite(why) => {
+            let message = Reason::CannotWrite.says(&[("why", why.clone())]);
+            (ConditionStatus::True, Reason::CannotWrite, message)
+        }
     };
     let observed_generation = None;
-    let finding = Finding { kind: DISK_PRESSURE, status: so, reason, message, observed_generation };
+    let finding =
+        Finding { kind: DISK_PRESSURE, status: so, reason, message: &message, observed_generation };
     set(&mut status.conditions, finding, now);
     let tone = match (was_well, disk) {
         (true, Disk::CannotWrite(_)) => Tone::Warning,
         (false, Disk::Well) => Tone::Normal,
         (true, Disk::Well) | (false, Disk::CannotWrite(_)) => return None,
     };
-    Some(Told { tone, reason: reason.to_owned(), message: message.to_owned() })
-}
-
-/// `shop/web-0, shop/web-1 and 7 more`.
-fn named(all: &[String]) -> String {
-    let first = all.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
-    match all.len().saturating_sub(NAMED_MAX) {
-        0 => first,
-        more => format!("{first} and {more} more"),
-    }
+    Some(Told { tone, reason, message })
 }
 
 /// Says what runs here and the server does not know, if there ever was such. Returns what is news.
@@ -250,20 +265,15 @@ fn put_forgotten(
     now: &Time,
 ) -> Option<Told> {
     let before = find(&status.conditions, UNKNOWN_WORKLOADS).map(|found| found.message.clone());
-    let known =
-        || (ConditionStatus::False, "AllKnown", "the server knows all that runs".to_owned());
     let (so, reason, message) = match (forgotten, &before) {
         ([], None) => return None,
-        ([], Some(_)) => known(),
-        (_, _) => (
-            ConditionStatus::True,
-            "Forgotten",
-            format!(
-                "the server was set back to a backup and does not know what goes on running here: \
-                 {}. Apply the Apps again, or end it with `tombolo node drain {node}`",
-                named(forgotten)
-            ),
-        ),
+        ([], Some(_)) => (ConditionStatus::False, Reason::AllKnown, Reason::AllKnown.says(&[])),
+        (_, _) => {
+            let blanks = [("names", first_few(forgotten, NAMED_MAX)), ("node", node.to_owned())];
+            let (what, help) =
+                (Reason::Forgotten.says(&blanks), Reason::Forgotten.advises(&blanks));
+            (ConditionStatus::True, Reason::Forgotten, format!("{what}. {help}"))
+        }
     };
     let observed_generation = None;
     let finding = Finding {
@@ -275,7 +285,7 @@ fn put_forgotten(
     };
     set(&mut status.conditions, finding, now);
     let tone = if forgotten.is_empty() { Tone::Normal } else { Tone::Warning };
-    (before.as_ref() != Some(&message)).then(|| Told { tone, reason: reason.to_owned(), message })
+    (before.as_ref() != Some(&message)).then_some(Told { tone, reason, message })
 }
 
 fn put(sight: &Sight, versions: &Versions, status: &mut NodeStatus, node: &Node) {
@@ -292,12 +302,12 @@ fn put(sight: &Sight, versions: &Versions, status: &mut NodeStatus, node: &Node)
     // engine that is started anew keeps what it runs.
     let engines = &mut characteristics.engines;
     engines.retain(|engine| engine.name != Engine::Docker);
-    if matches!(versions.get(&Engine::Docker), Some(version) if version.is_some() || docker_before)
+    if matches!(versions.by_engine.get(&Engine::Docker), Some(version) if version.is_some() || docker_before)
     {
         engines.push(EngineVersion { name: Engine::Docker, version: None });
     }
     for engine in engines {
-        engine.version = versions.get(&engine.name).cloned().flatten();
+        engine.version = versions.by_engine.get(&engine.name).cloned().flatten();
     }
 }
 
@@ -305,6 +315,7 @@ async fn look(
     subject: &Subject,
     location: Option<Location>,
     devices: Vec<Device>,
+    confinement: Option<Confinement>,
 ) -> Result<Sight, String> {
     let (folder, offer) = (Arc::clone(&subject.folder), subject.offer.clone());
     let looked = tokio::task::spawn_blocking(move || {
@@ -324,11 +335,11 @@ async fn look(
         {
             // The next look draws another: that is better than to say nothing of the machine.
             if let Err(error) = folder.write(UUID_FILE, name) {
-                tracing::warn!(error = desired::chain(&error), "the machine's id is not kept");
+                tracing::warn!(error = with_causes(&error), "the machine's id is not kept");
             }
         }
         offer.put_on(&mut machine);
-        (machine, security(folder.path()))
+        (machine, security(folder.path(), confinement))
     });
     let (machine, security) = looked.await.map_err(|error| error.to_string())?;
     Ok(Sight { machine, security })
@@ -338,12 +349,14 @@ fn machine(folder: &Path, ask: &Ask<'_>) -> Machine {
     tombolo_host::characterise(&Root::real(), &Ask { data: folder.to_str(), ..*ask })
 }
 
-fn security(folder: &Path) -> Report {
+fn security(folder: &Path, confinement: Option<Confinement>) -> Report {
     let program = std::env::current_exe().ok();
+    let confinement = confinement.map(confining::as_fact);
     let ask = security::Ask {
         now: clock::time_of_day().as_second(),
         data: folder.to_str(),
         program: program.as_ref().and_then(|path| path.to_str()),
+        confinement: confinement.as_ref(),
     };
     security::judge(&Facts::gather(&Root::real(), &ask))
 }
@@ -355,7 +368,7 @@ pub fn examine(folder: &Path) -> Doctor {
     Doctor {
         machine: machine(folder, &Ask { uuid_kept: kept.as_deref(), ..Ask::default() }),
         load,
-        security: security(folder),
+        security: security(folder, confining::try_it()),
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use futures::future::join_all;
 use tokio::task::JoinHandle;
 use tombolo_driver::{Driver, Error, Exit, Instance, InstanceId, State};
-use tombolo_model::Engine;
+use tombolo_model::{Engine, Reason};
 use tombolo_plan::instances::{Health, Id, Problem, Retry, Seen};
 
 use crate::desired::problem;
@@ -133,8 +133,8 @@ pub(crate) fn seen(
         State::Stopping(_) => Seen::Stopping,
         State::Exited(exit) => Seen::Exited {
             at: nanoseconds(exit.at),
-            ordered: exit.reason == "Stopped",
-            problem: Problem { reason: exit.reason.clone(), message: sentence(exit) },
+            ordered: exit.reason == Reason::Stopped,
+            problem: Problem::new(exit.reason, sentence(exit)),
         },
         State::Failed(error) => failed(Some(engine), error, starts),
     }
@@ -152,11 +152,13 @@ pub(crate) fn failed(engine: Option<Engine>, error: &Error, starts: u64) -> Seen
 
 /// How it ended, as a clause for people, with the last line that it wrote.
 pub(crate) fn sentence(exit: &Exit) -> String {
-    let how = match (&exit.message, exit.code, exit.signal) {
-        (Some(message), _, _) => message.trim_end_matches('.').to_owned(),
-        (None, Some(code), _) => format!("it ended with code {code}"),
-        (None, None, Some(signal)) => format!("it was ended by signal {signal}"),
-        (None, None, None) => "it ended, and nobody saw how".to_owned(),
+    let number = |number: Option<i32>| number.map_or("?".to_owned(), |number| number.to_string());
+    let how = match &exit.message {
+        Some(message) => message.trim_end_matches('.').to_owned(),
+        None => {
+            let blanks = [("code", number(exit.code)), ("signal", number(exit.signal))];
+            exit.reason.says(&blanks)
+        }
     };
     let last = exit.log.iter().rev().find(|line| !line.trim().is_empty());
     match last {

@@ -2,10 +2,10 @@
 //! Plain; called by [`crate::converge`], start at [`status`].
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use tombolo_driver::{Error, Exit, Instance, Running, State};
+use tombolo_driver::{Exit, Instance, Running, State};
 use tombolo_model::assignment::{Exit as ExitTold, PublishedPort};
 use tombolo_model::condition::{self, Condition, Finding, find, is_true};
-use tombolo_model::{Assignment, AssignmentStatus};
+use tombolo_model::{Assignment, AssignmentStatus, Reason};
 use tombolo_plan::instances::{Fact, Phase};
 
 use crate::observe;
@@ -20,8 +20,6 @@ pub struct Sight<'a> {
     pub phase: &'a Phase,
     /// The instance that serves, or should.
     pub instance: Option<&'a Instance>,
-    /// Why it could not be started the last time.
-    pub failure: Option<&'a Error>,
     /// Where this machine is reached.
     pub address: &'a str,
 }
@@ -36,7 +34,7 @@ pub enum Tone {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
     pub tone: Tone,
-    pub reason: String,
+    pub reason: Reason,
     pub message: String,
 }
 
@@ -47,18 +45,12 @@ pub fn status(assignment: &Assignment, sight: &Sight<'_>, now: &Time) -> Assignm
     let mut status = assignment.status.clone().unwrap_or_default();
     status.observed_generation = generation;
     let facts = sight.phase.facts();
-    // One that cannot even start does not crash: the engine's own word says more.
-    let reason = |fact: &Fact| match (fact.reason.as_str(), sight.failure) {
-        ("CrashLoop", Some(error)) => error.reason().to_owned(),
-        (reason, _) => reason.to_owned(),
-    };
     let mut set = |kind: &str, fact: &Fact, more: &str| {
-        let reason = reason(fact);
         let message = format!("{}{more}", fact.message);
         let finding = Finding {
             kind,
             status: fact.status,
-            reason: &reason,
+            reason: fact.reason,
             message: &message,
             observed_generation: generation,
         };
@@ -66,11 +58,10 @@ pub fn status(assignment: &Assignment, sight: &Sight<'_>, now: &Time) -> Assignm
     };
     let notes = sight.instance.map(|instance| instance.notes.join("; ")).unwrap_or_default();
     let notes = if notes.is_empty() { notes } else { format!("; {notes}") };
-    let help = sight.failure.map(|error| format!(". {}", error.help())).unwrap_or_default();
     set(condition::APPLIED, &facts.applied, &notes);
     set(condition::PROGRESSING, &facts.progressing, "");
     set(condition::AVAILABLE, &facts.available, "");
-    set(condition::DEGRADED, &facts.degraded, &help);
+    set(condition::DEGRADED, &facts.degraded, "");
     describe(&mut status, sight);
     status
 }
@@ -146,34 +137,32 @@ pub fn news(before: &AssignmentStatus, after: &AssignmentStatus) -> Vec<Told> {
         let why = why.unwrap_or_else(|| "it had ended".to_owned());
         news.push(Told {
             tone: Tone::Warning,
-            reason: "Restarted".to_owned(),
-            message: format!("restart {}: {why}", after.restarts),
+            reason: Reason::Restarted,
+            message: Reason::Restarted
+                .says(&[("number", after.restarts.to_string()), ("why", why)]),
         });
     }
-    let reason = |status: &AssignmentStatus| {
-        find(&status.conditions, condition::AVAILABLE).map(|found| found.reason.clone())
-    };
-    let (was, is) = (reason(before), reason(after));
-    if was == is {
+    let reason =
+        |status: &AssignmentStatus| condition::reason(&status.conditions, condition::AVAILABLE);
+    let (was, Some(is)) = (reason(before), reason(after)) else { return news };
+    if was == Some(is) {
         return news;
     }
     // What was up when the link was cut has not been started since.
     let up = |status: &AssignmentStatus| {
         is_true(&status.conditions, condition::AVAILABLE)
-            || find(&status.conditions, condition::AVAILABLE)
-                .is_some_and(|known| known.reason == condition::NODE_SILENT)
+            || reason(status) == Some(Reason::NodeSilent)
     };
     let degraded = is_true(&after.conditions, condition::DEGRADED);
-    let is = is.unwrap_or_default();
-    match (is.as_str(), degraded) {
-        ("Running", _) if !up(before) || before.instance != after.instance => {
+    match (is, degraded) {
+        (Reason::Running, _) if !up(before) || before.instance != after.instance => {
             let message = match &after.instance {
-                Some(instance) => format!("it is up as {instance}"),
-                None => "it is up".to_owned(),
+                Some(instance) => Reason::Started.says(&[("instance", instance.clone())]),
+                None => Reason::Running.says(&[]),
             };
-            news.push(Told { tone: Tone::Normal, reason: "Started".to_owned(), message });
+            news.push(Told { tone: Tone::Normal, reason: Reason::Started, message });
         }
-        ("Updating" | "Stopped", _) => {
+        (Reason::Updating | Reason::Stopped, _) => {
             let message = message(after, condition::AVAILABLE);
             news.push(Told { tone: Tone::Normal, reason: is, message });
         }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tombolo_plan::Monotonic;
+use tombolo_model::phrase::with_causes;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Heard};
 use crate::connection::{Connection, Replacer, Wire};
 use crate::converge::Drivers;
 use crate::credentials::{Credentials, Folder, Identity};
@@ -87,13 +87,14 @@ pub async fn run_with(
     let (connection, mut replacer) = Connection::open(&agent.credentials, &agent.instance)?;
     let identity = &agent.credentials.identity;
     tracing::info!(site = identity.site, node = identity.node, "the agent is in");
-    let (heartbeats, heard) = watch::channel(Monotonic::default());
+    let (heartbeats, heard) = watch::channel(None);
     let place = Place { site: identity.site.clone(), node: identity.node.clone() };
     engines::set_up(&agent.folder, &settings.docker, &place, Some(&identity.authority))?;
+    let drivers = engines(agent.folder.path())?;
     let workplace = Workplace {
         place,
         machine: agent.machine.clone(),
-        drivers: engines(agent.folder.path())?,
+        drivers: drivers.clone(),
         folder: Arc::clone(&agent.folder),
         connection: connection.clone(),
         clock: Clock::start(),
@@ -109,12 +110,24 @@ pub async fn run_with(
     };
     let node = &agent.credentials.identity.node;
     if lived.is_ok() {
+        part(&drivers).await;
         let client = connection.client();
         let release = heartbeat::release(&client, node, pace);
         // If nobody hears it, the Lease runs out by itself.
         let _ = tokio::time::timeout(RELEASE_TIMEOUT, release).await;
     }
     lived
+}
+
+/// What is not to outlive the link to the server for long counts from now on: so does the server.
+async fn part(drivers: &Drivers) {
+    for driver in drivers.values() {
+        match tokio::time::timeout(RELEASE_TIMEOUT, driver.part()).await {
+            Ok(Ok(())) => (),
+            Ok(Err(error)) => tracing::warn!(error = with_causes(&error), "no good-bye"),
+            Err(_) => tracing::warn!(engine = %driver.engine(), "no good-bye within time"),
+        }
+    }
 }
 
 /// Joins, if that has not been done yet, and runs nothing. For whoever sets a machine up.
@@ -125,14 +138,14 @@ pub async fn join_only(settings: Settings) -> Result<Identity, Error> {
 /// Tells the working half when the server was heard.
 struct Pulse {
     clock: Clock,
-    heartbeats: watch::Sender<Monotonic>,
+    heartbeats: watch::Sender<Option<Heard>>,
     pace: Pace,
 }
 
 impl Pulse {
-    fn heard(&self) {
+    fn heard(&self, asked: Heard) {
         // If nobody listens, the agent is ending.
-        let _ = self.heartbeats.send(self.clock.now());
+        let _ = self.heartbeats.send(Some(asked));
     }
 }
 
@@ -157,13 +170,14 @@ pub async fn run_beside(
     let folder = Arc::new(Folder::open(&beside.folder)?);
     let machine = machine::id(&folder)?;
     let instance = machine::instance(&machine)?;
-    let (heartbeats, heard) = watch::channel(Monotonic::default());
+    let (heartbeats, heard) = watch::channel(None);
     let place = Place { site: beside.site, node: beside.node };
     engines::set_up(&folder, &beside.docker, &place, None)?;
+    let drivers = engines::open(folder.path())?;
     let workplace = Workplace {
         place: place.clone(),
         machine,
-        drivers: engines::open(folder.path())?,
+        drivers: drivers.clone(),
         folder,
         connection: Connection::fixed(client.clone(), wire),
         clock: Clock::start(),
@@ -177,6 +191,7 @@ pub async fn run_beside(
         () = work::run(workplace) => (),
         () = beat_on(&client, &place.node, &instance, &pulse) => (),
     }
+    part(&drivers).await;
     // If nobody hears it, the Lease runs out by itself.
     let release = heartbeat::release(&client, &place.node, pace);
     let _ = tokio::time::timeout(RELEASE_TIMEOUT, release).await;
@@ -187,12 +202,13 @@ async fn beat_on(client: &kube::Client, node: &str, instance: &str, pulse: &Puls
     let mut siblings = Siblings::default();
     loop {
         let mut pause = pulse.pace.beat();
+        let asked = pulse.clock.asked();
         match heartbeat::beat(client, node, instance, pulse.pace, &mut siblings).await {
             Ok(again) => {
-                pulse.heard();
+                pulse.heard(asked);
                 pause = if again { heartbeat::SOON } else { pause };
             }
-            Err(error) => tracing::warn!(error = chain(&error), "no heartbeat; trying again"),
+            Err(error) => tracing::warn!(error = with_causes(&error), "no heartbeat; trying again"),
         }
         tokio::time::sleep(pause).await;
     }
@@ -237,7 +253,7 @@ async fn join_until_in(
             Ok(identity) => return Ok(Credentials { identity, key_pem }),
             Err(error) if error.retryable() => {
                 let wait = renewal::retry(failures);
-                tracing::warn!(error = chain(&error), ?wait, "cannot join yet; trying again");
+                tracing::warn!(error = with_causes(&error), ?wait, "cannot join yet; trying again");
                 tokio::time::sleep(wait).await;
                 failures += 1;
             }
@@ -262,15 +278,16 @@ async fn live(
                 let node = &agent.credentials.identity.node;
                 let client = connection.client();
                 let instance = &agent.instance;
+                let asked = pulse.clock.asked();
                 let beat = heartbeat::beat(&client, node, instance, pulse.pace, &mut siblings);
-                beat.await.map(|again| if again { heartbeat::SOON } else { wait })
+                beat.await.map(|again| (asked, if again { heartbeat::SOON } else { wait }))
             }
             Err(error) => Err(error),
         };
         let pause = match done {
-            Ok(wait) => {
+            Ok((asked, wait)) => {
                 failures = 0;
-                pulse.heard();
+                pulse.heard(asked);
                 pulse.pace.beat().min(wait)
             }
             Err(error) => {
@@ -302,7 +319,7 @@ async fn renew_if_due(
         Ok(identity) => {
             // The next start can renew the old one, also after it has expired.
             if let Err(error) = agent.folder.keep(&identity) {
-                tracing::warn!(error = chain(&error), "the new certificate is not kept");
+                tracing::warn!(error = with_causes(&error), "the new certificate is not kept");
             }
             agent.credentials.identity = identity;
             replacer.replace(&agent.credentials)?;
@@ -311,13 +328,13 @@ async fn renew_if_due(
         }
         // The old one still holds: the heart goes on beating meanwhile.
         Err(error) if error.retryable() && !agent.credentials.is_expired(now) => {
-            tracing::warn!(error = chain(&error), "cannot renew the certificate yet");
+            tracing::warn!(error = with_causes(&error), "cannot renew the certificate yet");
             Ok(wait)
         }
         // The certificate is good all the while.
         Err(error @ Error::Refused { .. }) if for_labels_only => {
             tracing::error!(
-                error = chain(&error),
+                error = with_causes(&error),
                 "the new labels are refused until the next start"
             );
             agent.offer.labels.clone_from(&agent.credentials.identity.labels);
@@ -336,11 +353,11 @@ async fn after(
 ) -> Result<Duration, Error> {
     match error {
         Error::Quarantined { .. } => {
-            tracing::error!(error = chain(&error), "nothing is done until this is mended");
+            tracing::error!(error = with_causes(&error), "nothing is done until this is mended");
             Ok(QUARANTINE_PAUSE)
         }
         Error::Refused { .. } => {
-            tracing::error!(error = chain(&error), "refused; what runs here goes on");
+            tracing::error!(error = with_causes(&error), "refused; what runs here goes on");
             if settings.join_file.is_none() {
                 return Ok(REFUSAL_PAUSE);
             }
@@ -355,13 +372,13 @@ async fn after(
                     Ok(Duration::ZERO)
                 }
                 Err(error) => {
-                    tracing::error!(error = chain(&error), "the join file does not help");
+                    tracing::error!(error = with_causes(&error), "the join file does not help");
                     Ok(REFUSAL_PAUSE)
                 }
             }
         }
         error if error.retryable() => {
-            tracing::warn!(error = chain(&error), "no heartbeat; trying again");
+            tracing::warn!(error = with_causes(&error), "no heartbeat; trying again");
             let pause = agent.offer.pace().beat().min(TRY_AGAIN);
             let others = agent.credentials.identity.addresses.len() > 1;
             if matches!(error, Error::Answer { .. }) && !others {
@@ -393,18 +410,10 @@ async fn learn(agent: &mut Agent) -> bool {
     tracing::info!(?addresses, "the lighthouses know more addresses");
     identity.addresses = addresses;
     if let Err(error) = agent.folder.keep(identity) {
-        tracing::warn!(error = chain(&error), "the addresses are forgotten with this process");
+        tracing::warn!(
+            error = with_causes(&error),
+            "the addresses are forgotten with this process"
+        );
     }
     true
-}
-
-pub(crate) fn chain(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

@@ -1,6 +1,8 @@
 //! What the agent writes to the server about Assignments: statuses, Events, and that it lets go of
 //! one that is being deleted. Called by [`crate::work`], one task for each write.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
@@ -9,7 +11,7 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, Resource as _, ResourceExt as _};
 use serde_json::json;
 use tombolo_model::keys::FINALIZER_ASSIGNMENT;
-use tombolo_model::{Assignment, AssignmentStatus, Node};
+use tombolo_model::{Assignment, AssignmentStatus, Node, Reason};
 
 use crate::clock;
 use crate::report::{Told, Tone};
@@ -19,6 +21,36 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// What has no namespace of its own is told of there, as in Kubernetes.
 const NODE_EVENTS_NAMESPACE: &str = "default";
 const MESSAGE_CHARS_MAX: usize = 1024;
+
+/// Events that are remembered, so that the same again is counted. Beyond, all are forgotten, and the
+/// same again is an Event of its own.
+const SPOKEN_MAX: usize = 1024;
+
+/// The Events that this agent has written, by the uid of what they are about and by their reason. A
+/// component that is restarted all night has one Event with a count, and not a thousand.
+#[derive(Clone, Debug, Default)]
+pub struct Spoken(Arc<Mutex<BTreeMap<(String, Reason), Once>>>);
+
+/// An Event as it was written last.
+#[derive(Clone, Debug)]
+struct Once {
+    name: String,
+    count: i32,
+}
+
+impl Spoken {
+    fn held(&self) -> MutexGuard<'_, BTreeMap<(String, Reason), Once>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remember(&self, key: (String, Reason), once: Once) {
+        let mut held = self.held();
+        if held.len() >= SPOKEN_MAX {
+            held.clear();
+        }
+        held.insert(key, once);
+    }
+}
 
 /// Something to be written about one Assignment.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,7 +84,11 @@ pub enum Failed {
 }
 
 /// The Assignment as the server has it then.
-pub async fn write(client: Client, write: Write) -> Result<Option<Assignment>, Failed> {
+pub async fn write(
+    client: Client,
+    spoken: &Spoken,
+    write: Write,
+) -> Result<Option<Assignment>, Failed> {
     let namespace = write.assignment.namespace().unwrap_or_default();
     let api: Api<Assignment> = Api::namespaced(client.clone(), &namespace);
     let asked = async {
@@ -75,7 +111,7 @@ pub async fn write(client: Client, write: Write) -> Result<Option<Assignment>, F
     };
     if let What::Status { news, .. } = &write.what {
         for told in news {
-            tell(&client, &write.assignment, told).await;
+            tell(&client, spoken, &write.assignment, told).await;
         }
     }
     Ok(answer)
@@ -101,13 +137,41 @@ async fn let_go(api: &Api<Assignment>, assignment: &Assignment) -> Result<(), ku
 }
 
 /// An Event about an Assignment, in its namespace.
-async fn tell(client: &Client, about: &Assignment, told: &Told) {
+async fn tell(client: &Client, spoken: &Spoken, about: &Assignment, told: &Told) {
     let reference = ObjectReference {
         namespace: about.namespace(),
         resource_version: about.resource_version(),
         ..about.object_ref(&())
     };
-    send(client, &about.namespace().unwrap_or_default(), reference, told).await;
+    let namespace = about.namespace().unwrap_or_default();
+    let key = (about.uid().unwrap_or_default(), told.reason);
+    let before = spoken.held().get(&key).cloned();
+    if let Some(Once { name, count }) = before {
+        let count = count.saturating_add(1);
+        if count_up(client, &namespace, &name, count, told).await {
+            spoken.remember(key, Once { name, count });
+            return;
+        }
+    }
+    if let Some(name) = send(client, &namespace, reference, told).await {
+        spoken.remember(key, Once { name, count: 1 });
+    }
+}
+
+/// Says the same once more, with what there is to say now. Not so if the Event is gone.
+async fn count_up(client: &Client, namespace: &str, name: &str, count: i32, told: &Told) -> bool {
+    let patch = json!({
+        "count": count, "lastTimestamp": Time(clock::time_of_day()), "message": message(told),
+    });
+    let api: Api<Event> = Api::namespaced(client.clone(), namespace);
+    let params = PatchParams::default();
+    let patch = Patch::Merge(patch);
+    let written = tokio::time::timeout(ANSWER_TIMEOUT, api.patch(name, &params, &patch)).await;
+    matches!(written, Ok(Ok(_)))
+}
+
+fn message(told: &Told) -> String {
+    told.message.chars().take(MESSAGE_CHARS_MAX).collect()
 }
 
 /// An Event about the agent's own Node.
@@ -117,8 +181,13 @@ pub(crate) async fn of_node(client: &Client, about: &Node, told: &Told) {
     send(client, NODE_EVENTS_NAMESPACE, reference, told).await;
 }
 
-/// An Event that does not get through is lost: the status says the same.
-async fn send(client: &Client, namespace: &str, about: ObjectReference, told: &Told) {
+/// An Event that does not get through is lost: the status says the same. Returns its name.
+async fn send(
+    client: &Client,
+    namespace: &str,
+    about: ObjectReference,
+    told: &Told,
+) -> Option<String> {
     let now = Time(clock::time_of_day());
     let event = Event {
         metadata: ObjectMeta {
@@ -130,8 +199,8 @@ async fn send(client: &Client, namespace: &str, about: ObjectReference, told: &T
             Tone::Normal => "Normal".to_owned(),
             Tone::Warning => "Warning".to_owned(),
         }),
-        reason: Some(told.reason.clone()),
-        message: Some(told.message.chars().take(MESSAGE_CHARS_MAX).collect()),
+        reason: Some(told.reason.word().to_owned()),
+        message: Some(message(told)),
         source: Some(EventSource { component: Some(FIELD_MANAGER.to_owned()), host: None }),
         first_timestamp: Some(now.clone()),
         last_timestamp: Some(now),
@@ -142,8 +211,9 @@ async fn send(client: &Client, namespace: &str, about: ObjectReference, told: &T
     let params = PostParams::default();
     let written = tokio::time::timeout(ANSWER_TIMEOUT, api.create(&params, &event)).await;
     match written {
-        Ok(Ok(_)) => (),
-        Ok(Err(error)) => tracing::info!(%error, reason = told.reason, "an event is lost"),
-        Err(late) => tracing::info!(%late, reason = told.reason, "an event is lost"),
+        Ok(Ok(event)) => return event.metadata.name,
+        Ok(Err(error)) => tracing::info!(%error, reason = %told.reason, "an event is lost"),
+        Err(late) => tracing::info!(%late, reason = %told.reason, "an event is lost"),
     }
+    None
 }

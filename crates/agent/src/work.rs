@@ -1,7 +1,7 @@
 //! The working half of the agent: wakes [`crate::converge`], feeds it with news, and writes what it
 //! has to tell to the server and to the disk. Started by [`crate::run()`]; start at [`run`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,18 +9,20 @@ use futures::stream::{SelectAll, StreamExt as _};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tombolo_model::Assignment;
+use tombolo_model::phrase::with_causes;
 use tombolo_plan::Monotonic;
+use tombolo_plan::instances::Authority;
 
 use crate::cache::Cache;
-use crate::clock::{self, Clock};
+use crate::clock::{self, Clock, Heard};
 use crate::connection::Connection;
 use crate::converge::{Converge, Drivers, Now, Report};
 use crate::credentials::Folder;
-use crate::desired::{self, Place};
+use crate::desired::{Place, Source};
 use crate::held::News;
 use crate::node::{Disk, Inside, Learnt};
 use crate::offer::Offer;
-use crate::tell::{self, Failed, Write};
+use crate::tell::{self, Failed, Spoken, Write};
 use crate::{Error, errands, feed, load, node, peer_files};
 
 /// Something may have been missed: nobody waits longer for a look.
@@ -43,7 +45,7 @@ pub(crate) struct Workplace {
     pub(crate) drivers: Drivers,
     pub(crate) clock: Clock,
     /// When the server was last heard.
-    pub(crate) heard: watch::Receiver<Monotonic>,
+    pub(crate) heard: watch::Receiver<Option<Heard>>,
     pub(crate) offer: Offer,
 }
 
@@ -57,71 +59,41 @@ struct Worker {
     /// Assignments that are being written, or were in vain a moment ago.
     resting: BTreeMap<String, Option<Monotonic>>,
     saving: JoinSet<Result<(), Error>>,
-    address: watch::Receiver<String>,
+    address: watch::Sender<String>,
     inside: watch::Sender<Inside>,
-    drained: watch::Receiver<bool>,
+    drained: watch::Sender<bool>,
     /// Not before this is the disk tried again.
     save_at: Option<Monotonic>,
     strays: usize,
+    /// When the server was last heard, at the last look.
+    heard: Option<Heard>,
+    /// It was not for a while, and has not yet said since what is to run here.
+    returned: bool,
+    list_again: watch::Sender<u64>,
+    spoken: Spoken,
 }
 
 /// Works for ever; ends when it is dropped, and leaves everything running.
 pub(crate) async fn run(workplace: Workplace) {
     let (sender, mut news) = mpsc::channel(NEWS_MAX);
-    let (cache, held) =
-        Cache::open(Arc::clone(&workplace.folder), &workplace.machine, &workplace.place);
-    let (place, drivers) = (workplace.place.clone(), workplace.drivers.clone());
-    let peers = workplace.folder.path().join(peer_files::FOLDER);
-    // A program may be anywhere when it reads the file.
-    let peers = std::path::absolute(&peers).unwrap_or(peers);
-    let converge = Converge::new(place.clone(), drivers.clone(), held).with_peer_files(peers);
-    let (sources, wanted) = watch::channel(converge.held.sources(&place));
-    let (address_sender, address) = watch::channel(node::address(&workplace.offer));
-    let (drained_sender, mut drained) = watch::channel(false);
+    let mut worker = Worker::new(workplace);
+    let (wanted_sender, wanted) = watch::channel(worker.wanted());
+    let _helpers = worker.begin(sender, wanted);
 
-    let connection = workplace.connection.clone();
-    let mut helpers = JoinSet::new();
-    helpers.spawn(feed::assignments(connection.clone(), place.site.clone(), sender.clone()));
-    helpers.spawn(feed::entries(connection.clone(), wanted, sender));
-    helpers.spawn(errands::run(connection.clone(), drivers.clone()));
-    let folder = Arc::clone(&workplace.folder);
-    let disk = folder.path().display().to_string();
-    helpers.spawn(load::keep(connection.clone(), place.node.clone(), disk));
-    let subject = node::Subject {
-        place: place.clone(),
-        folder,
-        drivers: drivers.clone(),
-        offer: workplace.offer.clone(),
-    };
-    let (inside, seen) = watch::channel(Inside::default());
-    let learnt = Learnt { address: address_sender, drained: drained_sender };
-    helpers.spawn(node::keep(connection, subject, learnt, seen));
-
+    let drivers = worker.workplace.drivers.clone();
     let mut events: SelectAll<_> = drivers.values().map(|driver| driver.events()).collect();
-    let health = converge.health_changed();
-    let (clock, mut wake_at) = (workplace.clock, workplace.clock.now());
-    let mut earliest = wake_at;
-    let (writes, saving) = (JoinSet::new(), JoinSet::new());
-    let (resting, save_at, strays) = (BTreeMap::new(), None, 0);
-    let mut worker = Worker {
-        workplace,
-        converge,
-        cache,
-        writes,
-        resting,
-        saving,
-        address,
-        inside,
-        drained: drained.clone(),
-        save_at,
-        strays,
-    };
+    let health = worker.converge.health_changed();
+    let (clock, mut heard) = (worker.workplace.clock, worker.workplace.heard.clone());
+    let mut drained = worker.drained.subscribe();
+    let (mut wake_at, mut earliest) = (clock.now(), clock.now());
     loop {
         tokio::select! {
             Some(first) = news.recv() => worker.hear(first, &mut news),
             Some(()) = events.next() => (),
             () = health.notified() => (),
             Ok(()) = drained.changed() => (),
+            // Their deadlines are put off.
+            Ok(()) = heard.changed(), if worker.converge.has_deadlines() => (),
             () = worker.converge.next_done() => (),
             Some(written) = worker.writes.join_next() => worker.written(written.ok()),
             Some(saved) = worker.saving.join_next() => worker.saved(saved.ok()),
@@ -131,16 +103,74 @@ pub(crate) async fn run(workplace: Workplace) {
         while let Ok(more) = news.try_recv() {
             worker.converge.held.note(more);
         }
-        worker.converge.held.tidy(&place);
+        worker.converge.held.tidy(&worker.workplace.place);
         worker.see_to_the_forgotten();
-        let wanted = worker.converge.held.sources(&place);
-        sources.send_if_modified(|known| put(known, wanted));
+        let wanted = worker.wanted();
+        wanted_sender.send_if_modified(|known| put(known, wanted));
         wake_at = worker.activate().await;
         earliest = clock.now() + LOOK_GAP_MIN;
     }
 }
 
 impl Worker {
+    fn new(workplace: Workplace) -> Worker {
+        let folder = Arc::clone(&workplace.folder);
+        let (cache, held) = Cache::open(folder, &workplace.machine, &workplace.place);
+        let peers = workplace.folder.path().join(peer_files::FOLDER);
+        // A program may be anywhere when it reads the file.
+        let peers = std::path::absolute(&peers).unwrap_or(peers);
+        let (place, drivers) = (workplace.place.clone(), workplace.drivers.clone());
+        let address = node::address(&workplace.offer);
+        Worker {
+            workplace,
+            converge: Converge::new(place, drivers, held).with_peer_files(peers),
+            cache,
+            writes: JoinSet::new(),
+            resting: BTreeMap::new(),
+            saving: JoinSet::new(),
+            address: watch::Sender::new(address),
+            inside: watch::Sender::new(Inside::default()),
+            drained: watch::Sender::new(false),
+            save_at: None,
+            strays: 0,
+            heard: None,
+            returned: false,
+            list_again: watch::Sender::new(0),
+            spoken: Spoken::default(),
+        }
+    }
+
+    /// Starts what brings news and tells of the node. It ends when the set is dropped.
+    fn begin(
+        &self,
+        news: mpsc::Sender<News>,
+        wanted: watch::Receiver<BTreeSet<Source>>,
+    ) -> JoinSet<()> {
+        let Workplace { place, connection, drivers, folder, offer, .. } = &self.workplace;
+        let (again, site) = (self.list_again.subscribe(), place.site.clone());
+        let disk = folder.path().display().to_string();
+        let subject = node::Subject {
+            place: place.clone(),
+            folder: Arc::clone(folder),
+            drivers: drivers.clone(),
+            offer: offer.clone(),
+        };
+        let learnt = Learnt { address: self.address.clone(), drained: self.drained.clone() };
+        let seen = self.inside.subscribe();
+        let mut helpers = JoinSet::new();
+        helpers.spawn(feed::assignments(connection.clone(), site, again, news.clone()));
+        helpers.spawn(feed::entries(connection.clone(), wanted, news));
+        helpers.spawn(errands::run(connection.clone(), drivers.clone()));
+        helpers.spawn(load::keep(connection.clone(), place.node.clone(), disk));
+        helpers.spawn(node::keep(connection.clone(), subject, learnt, seen));
+        helpers
+    }
+
+    /// The Secrets and ConfigMaps that what is assigned here needs.
+    fn wanted(&self) -> BTreeSet<Source> {
+        self.converge.held.sources(&self.workplace.place)
+    }
+
     fn hear(&mut self, first: News, news: &mut mpsc::Receiver<News>) {
         self.converge.held.note(first);
         while let Ok(more) = news.try_recv() {
@@ -151,14 +181,18 @@ impl Worker {
     /// Returns when to look again at the latest.
     async fn activate(&mut self) -> Monotonic {
         let clock = self.workplace.clock;
-        let heard = *self.workplace.heard.borrow();
+        let silent_after = self.workplace.offer.pace().silent_after();
+        self.listen(silent_after);
         let looked_at = clock.now();
-        let silent_at = heard + self.workplace.offer.pace().silent_after();
+        let heard = self.heard.map(|heard| heard.clock).unwrap_or_default();
+        let silent_at = heard + silent_after;
         let now = Now {
             clock: looked_at,
             time: clock::time_of_day(),
-            unheard: heard == Monotonic::default(),
+            unheard: self.heard.is_none() || self.returned,
             cut_off_since: Some(heard).filter(|_| looked_at >= silent_at),
+            heard_since_boot: self.heard.map(|heard| heard.since_boot),
+            silent_after,
             address: self.address.borrow().clone(),
         };
         let report = self.converge.activate(&now).await;
@@ -170,6 +204,20 @@ impl Worker {
         let wakes = [report.wake_at, later, self.save_at, silent, Some(looked_at + LOOK_EVERY)];
         let again = (report.deferred > 0).then_some(looked_at);
         wakes.into_iter().chain([again]).flatten().min().unwrap_or(looked_at)
+    }
+
+    /// After a silence what is held may be old: what has ended meanwhile because of it may run
+    /// elsewhere, and begins again only when the server has listed it anew.
+    fn listen(&mut self, silent_after: Duration) {
+        let before = std::mem::replace(&mut self.heard, *self.workplace.heard.borrow());
+        let (Some(before), Some(now)) = (before, self.heard) else { return };
+        let silent = now.clock.since(before.clock) >= silent_after;
+        if silent && self.converge.has_deadlines() {
+            self.returned = true;
+            self.converge.held.authority = Authority::Doubtful;
+            self.list_again.send_modify(|count| *count = count.wrapping_add(1));
+        }
+        self.returned = self.returned && self.converge.held.authority == Authority::Doubtful;
     }
 
     fn tell_strays(&mut self, report: &Report) {
@@ -191,9 +239,11 @@ impl Worker {
                 continue;
             }
             self.resting.insert(uid.clone(), None);
-            let connection = self.workplace.connection.clone();
+            let (connection, spoken) = (self.workplace.connection.clone(), self.spoken.clone());
             self.writes.spawn(async move {
-                let written = connection.ask(async |client| tell::write(client, write).await).await;
+                let written =
+                    connection.ask(async |client| tell::write(client, &spoken, write).await);
+                let written = written.await;
                 (uid, written.unwrap_or_else(|| Err(Failed::Unheard("given up".into()))))
             });
         }
@@ -215,7 +265,7 @@ impl Worker {
             Err(Failed::Raced) => Some(WRITE_AGAIN / 10),
             Err(Failed::Unknown) => Some(LOOK_EVERY),
             Err(Failed::Unheard(error)) => {
-                tracing::debug!(error = desired::chain(&*error), "cannot tell the server");
+                tracing::debug!(error = with_causes(&*error), "cannot tell the server");
                 Some(WRITE_AGAIN)
             }
         };
@@ -251,7 +301,7 @@ impl Worker {
             Some(Err(error)) => {
                 // A full disk is not helped by asking it all the time.
                 self.save_at = Some(self.workplace.clock.now() + SAVE_AGAIN);
-                let why = desired::chain(&error);
+                let why = with_causes(&error);
                 tracing::warn!(error = why, "cannot keep the assignments");
                 self.tell_disk(Disk::CannotWrite(format!(
                     "what is assigned cannot be kept for a reboot without the server: {why}. What \

@@ -20,10 +20,13 @@ mod permissions;
 mod ssh;
 mod sysctl;
 mod upkeep;
+mod workloads;
 
 use serde::Serialize;
+use tombolo_model::phrase::first_few;
 
 pub use facts::{Ask, Facts};
+pub use workloads::Confinement;
 
 /// A rule that a machine keeps or breaks.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +65,7 @@ pub const TABLES: &[Table] = &[
     Table { title: "Boot and disks", checks: boot::CHECKS },
     Table { title: "Docker", checks: engine::CHECKS },
     Table { title: "Tombolo's own files", checks: agent::CHECKS },
+    Table { title: "Workloads", checks: workloads::CHECKS },
 ];
 
 /// What a check came to, and what it saw.
@@ -174,11 +178,7 @@ fn score(rows: &[Row]) -> u8 {
 /// The first few of many, so that a message stays readable.
 fn listed(items: &[String]) -> String {
     const SHOWN_MAX: usize = 4;
-    let shown = items.iter().take(SHOWN_MAX).cloned().collect::<Vec<_>>().join(", ");
-    match items.len().saturating_sub(SHOWN_MAX) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
+    first_few(items, SHOWN_MAX)
 }
 
 #[cfg(test)]

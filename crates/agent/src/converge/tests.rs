@@ -63,6 +63,8 @@ impl World {
             time: Timestamp::from_second(i64::try_from(self.seconds).unwrap()).unwrap(),
             cut_off_since: None,
             unheard: false,
+            heard_since_boot: None,
+            silent_after: Duration::ZERO,
             address: "192.0.2.1".to_owned(),
         }
     }
@@ -373,6 +375,8 @@ async fn what_is_deleted_is_let_go_of_only_when_it_is_gone() {
         time: Timestamp::from_second(9).unwrap(),
         cut_off_since: None,
         unheard: false,
+        heard_since_boot: None,
+        silent_after: Duration::ZERO,
         address: "192.0.2.1".to_owned(),
     };
     let lets_go = |report: &Report| report.writes.iter().any(|write| write.what == What::LetGo);

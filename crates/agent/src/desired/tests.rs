@@ -1,6 +1,9 @@
 //! What restarts an instance, whose it is, and what it is told.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
+use tombolo_model::Privilege;
 
 use super::*;
 
@@ -107,6 +110,21 @@ fn an_instance_is_told_who_it_is_and_where_its_peers_are() {
     assert_eq!(of("TOMBOLO_PEER_CACHE").as_deref(), Some("10.0.0.1:6379"), "it runs here");
     assert_eq!(of("TOMBOLO_PEER_FAR"), None);
     assert_eq!(of("TOMBOLO_PEERS_FILE").as_deref(), Some("/var/lib/peers/u-1/peers.json"));
+    assert_eq!(spec.shown, [Path::new("/var/lib/peers/u-1")]);
+}
+
+#[test]
+fn what_the_site_allows_is_what_the_driver_is_told() {
+    let allowed = |change: &[(&str, Value)]| {
+        let (entries, nearby) = (Entries::new(), Nearby::default());
+        let spec = resolve(&assignment(change), 1, &place(), &entries, &nearby).unwrap();
+        (spec.check_allowed().is_ok(), spec.allow.into_iter().collect::<Vec<_>>())
+    };
+    let root = ("/spec/run", json!({"process": {"command": ["web"], "user": "root"}}));
+    assert_eq!(allowed(std::slice::from_ref(&root)), (false, vec![Privilege::Process]));
+    let allow = ("/spec/allow", json!(["process", "host-user"]));
+    let given = vec![Privilege::Process, Privilege::HostUser];
+    assert_eq!(allowed(&[root, allow]), (true, given));
 }
 
 #[test]

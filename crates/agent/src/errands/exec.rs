@@ -5,11 +5,11 @@ use futures::stream::StreamExt as _;
 use tokio::io::AsyncWriteExt as _;
 use tombolo_driver::{ExecRequest, ExecSession, Exit, Source, TerminalSize};
 use tombolo_model::errand::{Channel, ExecOptions, Size, broken, ended};
+use tombolo_model::phrase::with_causes;
 
 use super::line::{Gone, Incoming, Line, Outgoing};
 use super::{instances, refusal};
 use crate::converge::Drivers;
-use crate::desired::chain;
 
 pub(super) async fn carry(line: Line, drivers: &Drivers, assignment: &str, options: ExecOptions) {
     let Line { to, mut from } = line;
@@ -63,7 +63,7 @@ pub(super) async fn carry(line: Line, drivers: &Drivers, assignment: &str, optio
         }
         let status = match exit.await {
             Ok(exit) => ended(code(&exit)),
-            Err(error) => broken(error.reason(), &chain(&error)),
+            Err(error) => broken(error.reason(), &with_causes(&error)),
         };
         to.ended(status).await;
         Ok::<(), Gone>(())

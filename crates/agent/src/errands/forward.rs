@@ -7,6 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tombolo_driver::{Error, State};
+use tombolo_model::Reason;
 use tombolo_model::errand::{Channel, Refusal, well};
 
 use super::instances::{self, Found};
@@ -96,8 +97,8 @@ async fn connect(drivers: &Drivers, assignment: &str, port: u16) -> Result<TcpSt
 }
 
 fn refused(port: u16, why: &str) -> Refusal {
-    let message = format!("it runs, but nothing listens on its port {port}: {why}");
-    Refusal { reason: "ConnectionRefused".to_owned(), message }
+    let blanks = [("port", port.to_string()), ("why", why.to_owned())];
+    Refusal::new(Reason::ConnectionRefused, Reason::ConnectionRefused.says(&blanks))
 }
 
 fn no_such_port(found: &Found, port: u16) -> Refusal {
@@ -111,6 +112,6 @@ fn no_such_port(found: &Found, port: u16) -> Refusal {
         true => "it has none".to_owned(),
         false => format!("it has {}", ports.join(", ")),
     };
-    let message = format!("its component names no port {port}; {has}");
-    Refusal { reason: "NoSuchPort".to_owned(), message }
+    let blanks = [("port", port.to_string()), ("has", has)];
+    Refusal::new(Reason::NoSuchPort, Reason::NoSuchPort.says(&blanks))
 }

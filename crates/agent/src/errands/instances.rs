@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use tombolo_driver::{Driver, Instance, State};
+use tombolo_model::Reason;
 use tombolo_model::errand::Refusal;
 
 use crate::converge::Drivers;
@@ -32,9 +33,8 @@ pub(super) async fn all(drivers: &Drivers, assignment: &str) -> Vec<Found> {
 
 pub(super) async fn serving(drivers: &Drivers, assignment: &str) -> Result<Found, Refusal> {
     let first = all(drivers, assignment).await.into_iter().next();
-    first.ok_or_else(|| Refusal {
-        reason: "NotRunning".to_owned(),
-        message: "there is no instance of it on its node, or not yet".to_owned(),
+    first.ok_or_else(|| {
+        Refusal::new(Reason::NotRunning, "there is no instance of it on its node, or not yet")
     })
 }
 
@@ -72,7 +72,7 @@ mod tests {
                 code: Some(0),
                 signal: None,
                 at: at(seconds),
-                reason: String::new(),
+                reason: Reason::Completed,
                 message: None,
                 log: Vec::new(),
             })

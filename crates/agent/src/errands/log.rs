@@ -8,7 +8,9 @@ use futures::future::FutureExt as _;
 use futures::stream::{self, BoxStream, SelectAll, Stream, StreamExt as _};
 use jiff::Timestamp;
 use tombolo_driver::{Error, InstanceId, LogLine, LogRequest, Source, State};
+use tombolo_model::Reason;
 use tombolo_model::errand::{Channel, LogOptions, Refusal, broken, well};
+use tombolo_model::phrase::with_causes;
 
 use super::instances::{self, Found};
 use super::line::{Gone, Line, Outgoing};
@@ -65,7 +67,7 @@ async fn write(to: &Outgoing, drivers: &Drivers, assignment: &str, options: &Log
     match status {
         Ok(()) => to.ended(well()).await,
         Err(Ended::Failed(error)) => {
-            to.ended(broken(error.reason(), &crate::desired::chain(&error))).await;
+            to.ended(broken(error.reason(), &with_causes(&error))).await;
         }
         Err(Ended::Gone) => (),
     }
@@ -73,10 +75,7 @@ async fn write(to: &Outgoing, drivers: &Drivers, assignment: &str, options: &Log
 
 /// Between two looks an instance came and went.
 fn moved() -> Refusal {
-    Refusal {
-        reason: "NotRunning".to_owned(),
-        message: "it is just changing; try again".to_owned(),
-    }
+    Refusal::new(Reason::NotRunning, "it is just changing; try again")
 }
 
 enum Ended {
@@ -124,7 +123,7 @@ async fn previous(found: &Found, options: &LogOptions) -> Result<Lines, Refusal>
     };
     if began.is_some() && found.instance.restarts == 0 {
         let message = "it has not been restarted: there is no run before the one of now";
-        return Err(Refusal { reason: "Invalid".to_owned(), message: message.to_owned() });
+        return Err(Refusal::new(Reason::Invalid, message));
     }
     let request = LogRequest { tail: None, ..request(options, SystemTime::now()) };
     let lines = found.lines(&request).await.map_err(|error| refusal(&error))?;

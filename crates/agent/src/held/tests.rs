@@ -99,6 +99,21 @@ fn the_secrets_of_what_was_forgotten_are_kept_and_not_asked_for() {
 }
 
 #[test]
+fn the_last_good_revision_goes_with_its_assignment() {
+    let place = Place { site: "north".to_owned(), node: "crane".to_owned() };
+    let mut held = Held::default();
+    listed(&mut held, &["a", "b"], 10);
+    for uid in ["a", "b"] {
+        let entries = Entries::default();
+        let good = Good { revision: 1, assignment: assignment(uid, 10), entries };
+        held.good.insert(uid.to_owned(), good);
+    }
+    listed(&mut held, &["b"], 11);
+    held.tidy(&place);
+    assert_eq!(held.good.keys().collect::<Vec<_>>(), ["b"], "its Secrets are in there too");
+}
+
+#[test]
 fn what_was_deleted_and_is_back_with_a_backup_can_be_changed() {
     let mut held = Held::default();
     listed(&mut held, &["a"], 10);

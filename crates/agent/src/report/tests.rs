@@ -13,7 +13,7 @@ fn status_of(phase: &Phase, before: &AssignmentStatus, restarts: u32) -> Assignm
     });
     let mut assignment: Assignment = serde_json::from_value(assignment).unwrap();
     assignment.status = Some(before.clone());
-    let sight = Sight { phase, instance: None, failure: None, address: "192.0.2.1" };
+    let sight = Sight { phase, instance: None, address: "192.0.2.1" };
     let now = Time(jiff::Timestamp::from_second(1).unwrap());
     AssignmentStatus { restarts, ..status(&assignment, &sight, &now) }
 }
@@ -35,7 +35,7 @@ fn check(phases: &[(Phase, u32)], expect: Expect) {
 }
 
 fn problem() -> Problem {
-    Problem { reason: "Error".to_owned(), message: "it ended with code 1".to_owned() }
+    Problem::new(Reason::Error, "it ended with code 1")
 }
 
 #[test]
@@ -59,18 +59,18 @@ fn people_hear_of_starts_restarts_and_of_what_goes_wrong() {
             (Phase::Updating { new: Box::new(Phase::Hindered(problem())) }, 2),
             (Phase::Stopped, 2),
         ],
-        expect![[r"
+        expect![[r#"
             Normal Started: it is up
             Warning Restarted: restart 1: it had ended
-            Warning CrashLoop: it ended with code 1; it failed 3 times in a row and waits 2 s before the next start
+            Warning CrashLoop: it ended with code 1; it failed 3 times in a row and waits 2 s before the next start. `tombolo logs` shows what it wrote.
             Warning Restarted: restart 2: it had ended
             Normal Started: it is up
             Warning CheckFails: no answer
             Normal Updating: the old one serves until the new one is well: it runs and has not answered its check yet
-            Warning RolledBack: went back to the last good revision: it ended with code 1
-            Warning Error: the update fails, the old one serves: it ended with code 1; it is tried again every second
-            Normal Stopped: it was asked to stop
-        "]],
+            Warning RolledBack: went back to the last good revision: it ended with code 1. `tombolo logs` shows what it wrote.
+            Warning Error: the update fails, the old one serves: it ended with code 1; it is tried again every second. `tombolo logs` shows what it wrote.
+            Normal Stopped: stopped on request
+        "#]],
     );
 }
 
@@ -81,7 +81,7 @@ fn what_ran_on_while_its_node_was_silent_was_not_started() {
     let available = doubted.conditions.iter_mut().find(|known| known.kind == condition::AVAILABLE);
     let available = available.unwrap();
     available.status = tombolo_model::ConditionStatus::Unknown;
-    available.reason = condition::NODE_SILENT.to_owned();
+    available.reason = Reason::NodeSilent.word().to_owned();
     assert_eq!(news(&doubted, &before), []);
     let other = AssignmentStatus { instance: Some("4711".to_owned()), ..before };
     assert_eq!(news(&doubted, &other)[0].reason, "Started");

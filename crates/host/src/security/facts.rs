@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::parse::{self, Account, Listening, Mount, Password, Sshd};
+use super::workloads::Confinement;
 use crate::processor;
 use crate::root::{Entry, Root, Seen};
 use crate::virtualization::{self, Virtualization};
@@ -119,6 +120,8 @@ pub struct Ask<'a> {
     pub data: Option<&'a str>,
     /// The agent's own program.
     pub program: Option<&'a str>,
+    /// How far programs of workloads are confined, if anybody has tried.
+    pub confinement: Option<&'a Confinement>,
 }
 
 /// A block device that the kernel has made out of others.
@@ -162,6 +165,8 @@ pub struct Facts {
     /// Files in the data folder that hold secrets.
     pub own_secrets: BTreeMap<String, Seen<Entry>>,
     pub program: Option<(String, Seen<Entry>)>,
+    /// How far programs of workloads are confined; nothing if nobody has tried.
+    pub confinement: Option<Confinement>,
     texts: BTreeMap<&'static str, Seen<String>>,
     entries: BTreeMap<&'static str, Seen<Entry>>,
     sysctls: BTreeMap<&'static str, Seen<String>>,
@@ -200,6 +205,7 @@ impl Facts {
             data: ask.data.map(entry),
             own_secrets: ask.data.map(|data| own_secrets(root, data)).unwrap_or_default(),
             program: ask.program.map(entry),
+            confinement: ask.confinement.cloned(),
             texts: TEXTS.iter().map(|path| (*path, root.read(path))).collect(),
             entries: ENTRIES.iter().map(|path| (*path, root.entry(path))).collect(),
             sysctls: SYSCTLS

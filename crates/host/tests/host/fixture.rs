@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 use tombolo_host::Root;
+use tombolo_host::security::Confinement;
 
 /// What is at a path.
 #[derive(Clone, Debug)]
@@ -25,11 +26,18 @@ pub(crate) enum Thing {
 pub(crate) struct Fixture {
     pub(crate) things: BTreeMap<String, Thing>,
     pub(crate) modes: BTreeMap<String, u32>,
+    pub(crate) confinement: Confinement,
 }
 
 impl Fixture {
     pub(crate) fn text(mut self, path: &str, text: &str) -> Fixture {
         self.things.insert(path.into(), Thing::Text(text.into()));
+        self
+    }
+
+    /// As whoever runs programs has tried it.
+    pub(crate) fn confined(mut self, lack: impl FnOnce(&mut Confinement)) -> Fixture {
+        lack(&mut self.confinement);
         self
     }
 

@@ -174,7 +174,12 @@ pub(crate) fn careless() -> Fixture {
 
 fn judge(fixture: &Fixture) -> Report {
     let written = fixture.write();
-    let ask = security::Ask { now: NOW, data: Some("/data"), program: Some("/opt/tombolo") };
+    let ask = security::Ask {
+        now: NOW,
+        data: Some("/data"),
+        program: Some("/opt/tombolo"),
+        confinement: Some(&fixture.confinement),
+    };
     let lists = written.path("/var/lib/apt/lists");
     if lists.exists() {
         let week_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_767_830_400);
@@ -473,4 +478,8 @@ const BREAKS: &[(&str, Change)] = &[
     ("TMB-AGT-001", |machine| machine.mode("/data", 0o755)),
     ("TMB-AGT-002", |machine| machine.mode("/data/pki/ca.key", 0o640)),
     ("TMB-AGT-003", |machine| machine.mode("/opt/tombolo", 0o777)),
+    ("TMB-WRK-001", |machine| machine.confined(|found| found.apart = Some("no".into()))),
+    ("TMB-WRK-002", |machine| machine.confined(|found| found.view = Some("no".into()))),
+    ("TMB-WRK-003", |machine| machine.confined(|found| found.calls = Some("no".into()))),
+    ("TMB-WRK-004", |machine| machine.confined(|found| found.signals = Some("no".into()))),
 ];
