@@ -30,10 +30,10 @@ pub fn definitions() -> Vec<Value> {
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'a> {
     /// The Apps that are kept for the object.
-    pub apps: &'a [App],
-    pub assignments: &'a [Assignment],
-    pub nodes: &'a [Node],
-    pub sites: &'a [Site],
+    pub apps: &'a [&'a App],
+    pub assignments: &'a [&'a Assignment],
+    pub nodes: &'a [&'a Node],
+    pub sites: &'a [&'a Site],
     pub usage: &'a Usage,
 }
 
@@ -53,6 +53,7 @@ impl<'a> Observed<'a> {
         let mut found: Vec<&Assignment> = self
             .assignments
             .iter()
+            .copied()
             .filter(|assignment| assignment.spec.app == name)
             .filter(|assignment| assignment.metadata.namespace == app.metadata.namespace)
             .collect();

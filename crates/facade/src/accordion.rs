@@ -9,7 +9,7 @@ use axum::routing::get;
 use axum::{Extension, Json, Router};
 use kube::api::{Api, ListParams};
 use serde::Deserialize;
-use tombolo_apiserver::guard::Caller;
+use tombolo_gate::Caller;
 use tombolo_host::accordion;
 use tombolo_identity::Role;
 use tombolo_model::Node;
@@ -62,7 +62,7 @@ async fn characterization(
 async fn nodes(caller: &Caller, name: Option<&str>) -> Result<Vec<Node>, Refusal> {
     let api: Api<Node> = Api::all(caller.client.clone());
     // An agent sees its own node and no other.
-    let own = match &caller.subject.role {
+    let own = match &caller.subject().role {
         Role::Agent { node, .. } => Some(node.as_str()),
         Role::Anonymous | Role::Guest | Role::User | Role::Manager | Role::Admin | Role::System => {
             None

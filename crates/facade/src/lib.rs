@@ -3,7 +3,7 @@
 //! nothing of its own but since when it has seen a claim unchanged, and acts with the rights of whoever calls it.
 //!
 //! One folder a project, one file an API. [`router`] is merged in by the programs that serve, behind
-//! `tombolo_apiserver::Api::guarded`.
+//! the door of the API (`tombolo_apiserver::Api::serving`).
 
 mod accordion;
 mod clock;

@@ -4,9 +4,11 @@
 
 mod support;
 
-use http::Method;
+use axum::body::Body;
+use http::{Method, Request};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
+use tombolo_apiserver::serve::Peer;
 use tombolo_identity::Subject;
 use tombolo_model::{App, Assignment, Node, Site};
 
@@ -55,6 +57,13 @@ async fn make_node(server: &Server, name: &str) {
     let node: Node = serde_json::from_value(node).unwrap();
     let nodes: Api<Node> = Api::all(server.admin());
     nodes.create(&PostParams::default(), &node).await.unwrap();
+}
+
+async fn make_site(server: &Server, name: &str) {
+    let site = json!({"apiVersion": "tombolo.dev/v1alpha1", "kind": "Site",
+        "metadata": {"name": name}, "spec": {"engine": "kubernetes"}});
+    let sites: Api<Site> = Api::all(server.admin());
+    sites.create(&PostParams::default(), &serde_json::from_value(site).unwrap()).await.unwrap();
 }
 
 async fn ask(server: &Server, method: Method, path: &str, body: Value) -> (u16, Value) {
@@ -255,10 +264,7 @@ async fn an_agent_with_a_certificate_sees_and_takes_the_jobs_of_its_site() {
     let group = make_app(&server).await;
     let own = assign(&server, "gauge-0", &group, json!({})).await;
     let foreign = assign(&server, "gauge-1", &group, json!({"site": "hill", "replica": 1})).await;
-    let site = json!({"apiVersion": "tombolo.dev/v1alpha1", "kind": "Site",
-        "metadata": {"name": "harbour"}, "spec": {"engine": "kubernetes"}});
-    let sites: Api<Site> = Api::all(server.admin());
-    sites.create(&PostParams::default(), &serde_json::from_value(site).unwrap()).await.unwrap();
+    make_site(&server, "harbour").await;
     make_node(&server, "crane").await;
     let agent = Subject::agent("harbour", "crane").unwrap();
     let ask = |method, path: String, body: &str| {
@@ -275,6 +281,38 @@ async fn an_agent_with_a_certificate_sees_and_takes_the_jobs_of_its_site() {
     let (code, why) = ask(Method::PATCH, promote(&own), owner).await;
     assert_eq!(code, 204, "{why}");
     assert_eq!(ask(Method::GET, "/jobmanager/groups".to_owned(), "").await.0, 403);
+}
+
+/// Hardening: an agent whose key was replaced went on reading and writing here.
+#[tokio::test]
+async fn an_agent_whose_key_was_replaced_sees_and_takes_nothing() {
+    let server = server().await;
+    let group = make_app(&server).await;
+    let id = assign(&server, "gauge-0", &group, json!({})).await;
+    make_site(&server, "harbour").await;
+    make_node(&server, "crane").await;
+    let nodes: Api<Node> = Api::all(server.admin());
+    let key = json!({"metadata": {"annotations": {"tombolo.dev/key": "new"}}});
+    nodes.patch("crane", &PatchParams::default(), &Patch::Merge(key)).await.unwrap();
+    let ask = async |key: &str, method: Method, path: &str, body: &'static str| {
+        let peer = Peer {
+            address: "127.0.0.1:1".parse().unwrap(),
+            subject: Some(Subject::agent("harbour", "crane").unwrap()),
+            key: Some(key.to_owned()),
+            refusal: None,
+            tls: true,
+        };
+        let request = Request::builder().method(method).uri(path).extension(peer);
+        server.send(request.body(Body::from(body)).unwrap()).await.0
+    };
+    let jobs = "/jobmanager/jobs/executable/ocm?icos_agent_id=crane";
+    let (promote, owner) = (format!("/jobmanager/jobs/promote/{id}"), r#"{"owner_id": "crane"}"#);
+    assert_eq!(ask("old", Method::GET, jobs, "").await, 401);
+    assert_eq!(ask("old", Method::PATCH, &promote, owner).await, 401);
+    let (_, job) = self::ask(&server, Method::GET, &format!("/jobs/{id}"), Value::Null).await;
+    assert_eq!(job["owner_id"], "", "nothing was written");
+    assert_eq!(ask("new", Method::GET, jobs, "").await, 200);
+    assert_eq!(ask("new", Method::PATCH, &promote, owner).await, 204);
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! How many of a service, and what each needs: `deploy`, and the older keys beside it.
 
-use tombolo_model::component::{Component, Spread};
+use tombolo_model::component::Component;
 use tombolo_model::needs::Needs;
 use tombolo_model::quantity::Arch;
 
@@ -207,14 +207,9 @@ fn read_placement(
         read_constraint(&constraint, needs, reader);
     }
     for preference in fields.take_list("preferences", reader) {
-        let spread = preference.node.get("spread").and_then(|spread| spread.as_str());
-        component.affinity.get_or_insert_default().spread = Some(match spread {
-            Some("node.hostname" | "node.id") => Spread::Node,
-            Some(_) | None => {
-                preference.assumed(reader, "spread over sites, which stand for the values");
-                Spread::Site
-            }
-        });
+        // Swarm's word for a wish. As a rule it would leave instances without a place.
+        preference
+            .dropped(reader, "instances share nodes that are equally good, and no rule makes them");
     }
     if let Some(most) = fields.take("max_replicas_per_node") {
         match most.count(reader, REPLICAS_MAX) {

@@ -29,8 +29,8 @@ pub fn refused(why: &str) -> Value {
 }
 
 /// How far the one is that is least far.
-fn worst(apps: &[App]) -> AppPhase {
-    let phases = apps.iter().map(phase);
+fn worst(apps: &[&App]) -> AppPhase {
+    let phases = apps.iter().map(|app| phase(app));
     phases.max_by_key(|phase| badness(*phase)).unwrap_or(AppPhase::Running)
 }
 
@@ -85,7 +85,7 @@ fn component_status(app: &App, assignment: &Assignment) -> Value {
 
 /// CHARITY calls a cluster by its own name in `clusters` and by the orchestration's and its own in
 /// `apps`; a site of either name is the cluster.
-fn cluster_status(object: &Value, cluster: &str, sites: &[Site]) -> Value {
+fn cluster_status(object: &Value, cluster: &str, sites: &[&Site]) -> Value {
     let orchestration = object["metadata"]["name"].as_str().unwrap_or_default();
     let long = format!("{orchestration}-{cluster}");
     let site = sites

@@ -302,7 +302,11 @@ fn read_spread<'a>(
 ) {
     let Some(mut fields) = field.fields(reader) else { return };
     let Some(topology) = fields.need("topologyKey", reader, "the label of a node") else { return };
+    // A wish must not become a rule: what cannot be spread would find no place.
+    let wish =
+        fields.peek("whenUnsatisfiable").and_then(|word| word.raw()) == Some("ScheduleAnyway");
     match topology.text(reader).as_deref() {
+        Some(HOSTNAME | ZONE | REGION) if wish => (),
         Some(HOSTNAME) => pod.spread = pod.spread.or(Some(Spread::Node)),
         Some(ZONE | REGION) => pod.spread = Some(Spread::Site),
         Some(_) => beyond.placing(&topology, "components are spread by node or site", reader),
@@ -327,11 +331,18 @@ fn read_spread<'a>(
             field.assumed(reader, "the instances of the component are meant");
         }
         if !usual {
-            beyond.placing(&field, "the instances are spread as evenly as the nodes allow", reader);
+            beyond.placing(&field, spread_note(wish), reader);
         }
     }
     let known: Vec<&str> = kept.into_iter().chain(["topologyKey"]).collect();
     fields.finish(foreign(&known), reader);
+}
+
+fn spread_note(wish: bool) -> &'static str {
+    match wish {
+        true => "a wish: instances share nodes that are equally good, and no rule makes them",
+        false => "the instances are spread as evenly as the nodes allow",
+    }
 }
 
 fn read_toleration<'a>(

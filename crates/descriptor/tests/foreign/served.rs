@@ -74,9 +74,9 @@ fn a_codecoapp_gets_its_status_in_codecos_shape() {
         node_watts: BTreeMap::from([("n1".to_owned(), 12.5)]),
     };
     let observed = Observed {
-        apps: &[app("Degraded", json!({"message": "1 of 2 is up"}))],
-        assignments: &[assignment("two", 1, "n1", "False"), assignment("one", 0, "n1", "True")],
-        nodes: &[node("n1")],
+        apps: &[&app("Degraded", json!({"message": "1 of 2 is up"}))],
+        assignments: &[&assignment("two", 1, "n1", "False"), &assignment("one", 0, "n1", "True")],
+        nodes: &[&node("n1")],
         sites: &[],
         usage: &usage,
     };
@@ -111,8 +111,8 @@ fn a_codecoapp_gets_its_status_in_codecos_shape() {
 #[test]
 fn what_was_not_measured_is_not_made_up() {
     let observed = Observed {
-        apps: &[app("Running", json!({}))],
-        assignments: &[assignment("one", 0, "n1", "True")],
+        apps: &[&app("Running", json!({}))],
+        assignments: &[&assignment("one", 0, "n1", "True")],
         nodes: &[],
         sites: &[],
         usage: &Usage::default(),
@@ -139,7 +139,7 @@ fn an_application_without_a_place_is_an_error_with_its_reasons() {
         {"component": "till", "replica": 0, "reasons": ["no node has 64 cores"]},
     ]});
     let observed = Observed {
-        apps: &[app("Unplaceable", status)],
+        apps: &[&app("Unplaceable", status)],
         assignments: &[],
         nodes: &[],
         sites: &[],
@@ -160,10 +160,10 @@ fn an_orchestration_gets_a_status_for_each_cluster_and_app() {
         "component": "till", "port": 80, "url": "http://till.example:8000", "public": true,
     }]});
     let observed = Observed {
-        apps: &[app("Running", endpoints)],
-        assignments: &[assignment("one", 0, "n1", "True")],
+        apps: &[&app("Running", endpoints)],
+        assignments: &[&assignment("one", 0, "n1", "True")],
         nodes: &[],
-        sites: &[site("harbour-quay")],
+        sites: &[&site("harbour-quay")],
         usage: &Usage::default(),
     };
     assert_eq!(

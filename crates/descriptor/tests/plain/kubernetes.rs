@@ -155,6 +155,23 @@ fn what_placement_does_not_know_is_told_although_the_manifests_have_it() {
 }
 
 #[test]
+fn a_wish_to_be_spread_is_no_rule() {
+    let text = deployment(
+        "topologySpreadConstraints:\n- {maxSkew: 1, topologyKey: kubernetes.io/hostname, \
+         whenUnsatisfiable: ScheduleAnyway}\ncontainers: [{image: \"i:1\"}]",
+    );
+    let reading = clean(&text, &NoFiles);
+    assert_eq!(component(&reading, "a").affinity.and_then(|affinity| affinity.spread), None);
+    check_notes(
+        &text,
+        &reading,
+        expect![[r#"
+        test.yaml:10:59: changed spec.template.spec.topologySpreadConstraints[0].whenUnsatisfiable: holds only within a Kubernetes site, placement does not know it: a wish: instances share nodes that are equally good, and no rule makes them
+    "#]],
+    );
+}
+
+#[test]
 fn jobs_and_daemons_say_what_becomes_of_them() {
     let text = "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: nightly}\nspec:\n  schedule: \
                 \"0 3 * * *\"\n  jobTemplate: {spec: {template: {spec: {containers: [{image: \

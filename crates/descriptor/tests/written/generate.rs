@@ -216,8 +216,9 @@ fn container() -> BoxedStrategy<Container> {
 }
 
 fn process() -> BoxedStrategy<Process> {
-    (vec(text(), 1..3), variables(), secret_variables(), ports(), files(), of(path()), of(word()))
-        .prop_map(|(command, env, secret_env, ports, files, workdir, user)| Process {
+    let who = (of(path()), of(word()), any::<bool>());
+    (vec(text(), 1..3), variables(), secret_variables(), ports(), files(), who)
+        .prop_map(|(command, env, secret_env, ports, files, (workdir, user, privileged))| Process {
             command,
             env,
             secret_env,
@@ -225,6 +226,7 @@ fn process() -> BoxedStrategy<Process> {
             files,
             workdir,
             user,
+            privileged,
         })
         .boxed()
 }

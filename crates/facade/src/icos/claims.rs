@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use tombolo_model::condition::{DEGRADED, Finding, PROGRESSING, find, set};
-use tombolo_model::{Assignment, AssignmentStatus, ConditionStatus, Node};
+use tombolo_model::{Assignment, AssignmentStatus, ConditionStatus, Node, Reason};
 use tombolo_plan::claim::{HOLD, Hold, Memory, RENEW_AFTER};
 
 use super::job::{State, Type};
@@ -175,7 +175,7 @@ pub(crate) fn claimed(assignment: &Assignment, owner: &str, now: Timestamp) -> A
         let again = Finding {
             kind: DEGRADED,
             status: ConditionStatus::False,
-            reason: "TriedAgain",
+            reason: Reason::TriedAgain,
             ..progressing
         };
         set(&mut status.conditions, again, &at);

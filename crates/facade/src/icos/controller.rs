@@ -8,7 +8,7 @@ use axum::{Extension, Json};
 use kube::Client;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tombolo_apiserver::guard::Caller;
+use tombolo_gate::Caller;
 
 use crate::refusal::Refusal;
 

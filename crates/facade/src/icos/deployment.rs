@@ -14,8 +14,8 @@ use kube::core::GroupVersionKind;
 use kube::{Api, Client, ResourceExt};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tombolo_apiserver::guard::{Caller, Log};
 use tombolo_descriptor::{NoFiles, Reading, Source, report};
+use tombolo_gate::{Caller, Log};
 use tombolo_model::errand::LogOptions;
 use tombolo_model::{App, Assignment};
 

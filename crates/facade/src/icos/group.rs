@@ -8,7 +8,7 @@ use axum::{Extension, Json, Router};
 use kube::ResourceExt as _;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
-use tombolo_apiserver::guard::Caller;
+use tombolo_gate::Caller;
 use tombolo_model::App;
 
 use super::deployment;

@@ -9,7 +9,7 @@ use kube::ResourceExt as _;
 use kube::api::{Api, PostParams};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tombolo_apiserver::guard::Caller;
+use tombolo_gate::Caller;
 use tombolo_model::App;
 
 use super::deployment;

@@ -8,7 +8,7 @@ use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use tombolo_model::app::AppPhase;
 use tombolo_model::condition::{APPLIED, AVAILABLE, DEGRADED, PROGRESSING, find, is_true};
-use tombolo_model::{App, Assignment, Condition, ConditionStatus, Engine};
+use tombolo_model::{App, Assignment, Condition, ConditionStatus, Engine, Reason};
 
 use super::manifest;
 
@@ -44,11 +44,11 @@ impl Type {
     }
 
     /// Why a job is under way, as its condition says it.
-    pub(crate) fn under_way(self) -> &'static str {
+    pub(crate) fn under_way(self) -> Reason {
         match self {
-            Type::Create => "Deploying",
-            Type::Delete => "Undeploying",
-            Type::Update => "Updating",
+            Type::Create => Reason::Deploying,
+            Type::Delete => Reason::Undeploying,
+            Type::Update => Reason::Updating,
         }
     }
 }

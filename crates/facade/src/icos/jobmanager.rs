@@ -16,7 +16,7 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, P
 use kube::{Client, ResourceExt as _};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tombolo_apiserver::guard::Caller;
+use tombolo_gate::Caller;
 use tombolo_identity::Role;
 use tombolo_model::keys::FINALIZER_ASSIGNMENT;
 use tombolo_model::{App, Assignment, AssignmentStatus, Node};
@@ -325,7 +325,7 @@ async fn set_holders(
 /// All that the caller may see.
 pub(super) async fn assignments(caller: &Caller) -> Result<Vec<Assignment>, Refusal> {
     let api: Api<Assignment> = Api::all(caller.client.clone());
-    let params = match &caller.subject.role {
+    let params = match &caller.subject().role {
         Role::Agent { site, .. } => ListParams::default().fields(&format!("spec.site={site}")),
         Role::Anonymous | Role::Guest | Role::User | Role::Manager | Role::Admin | Role::System => {
             ListParams::default()
@@ -379,7 +379,7 @@ async fn served(caller: &Caller) -> Result<Served, Refusal> {
 
 /// The node of an agent of ours.
 fn node_of(caller: &Caller) -> Option<&str> {
-    match &caller.subject.role {
+    match &caller.subject().role {
         Role::Agent { node, .. } => Some(node),
         Role::Anonymous | Role::Guest | Role::User | Role::Manager | Role::Admin | Role::System => {
             None

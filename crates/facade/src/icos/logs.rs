@@ -1,6 +1,6 @@
 //! The logs of a deployment as one text. Called by [`super::deployment::logs`]; start at [`compose`].
 
-use tombolo_apiserver::guard::Log;
+use tombolo_gate::Log;
 
 /// How many instances are asked. More is for `tombolo logs`.
 pub(super) const INSTANCES_MAX: usize = 32;

@@ -8,13 +8,13 @@ use kube::api::{Api, ListParams};
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tombolo_apiserver::guard::Caller;
+use tombolo_gate::Caller;
 use tombolo_model::app::{Placement, Unplaced};
-use tombolo_model::{App, Engine};
+use tombolo_model::{App, Engine, Shared};
 use tombolo_placement::plan::Outcome;
 use tombolo_placement::select::Limits;
-use tombolo_placement::{Continuum, Options, Plan};
-use tombolo_plan::placing::{Observed, changed, running};
+use tombolo_placement::{Continuum, Plan};
+use tombolo_plan::placing::{Basis, Observed};
 
 use super::{deployment, job};
 use crate::refusal::Refusal;
@@ -46,12 +46,12 @@ async fn look(client: &Client) -> Result<Observed, Refusal> {
     })
 }
 
-async fn listed<K>(client: &Client) -> Result<Vec<K>, kube::Error>
+async fn listed<K>(client: &Client) -> Result<Vec<Shared<K>>, kube::Error>
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
 {
     let api: Api<K> = Api::all(client.clone());
-    Ok(api.list(&ListParams::default()).await?.items)
+    Ok(api.list(&ListParams::default()).await?.items.into_iter().map(Shared::from).collect())
 }
 
 /// The components as the descriptor has them, to be given back with their targets.
@@ -71,8 +71,7 @@ fn answer(mut observed: Observed, apps: Vec<App>, told: &[Value]) -> Result<Valu
         asked.push((observed.put(app.clone()), app));
     }
     let (continuum, _) = Continuum::of(&observed.sites, &observed.nodes, &observed.links);
-    let running = running(&observed);
-    let options = Options { changed: changed(&observed), ..Options::default() };
+    let Basis { running, options } = Basis::without_memory(&observed);
     let limits = Limits::default();
     let plan = tombolo_placement::plan(&continuum, &observed.apps, &running, &options, &limits);
     let plan = plan.map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error.to_string()))?;

@@ -9,7 +9,7 @@ use kube::api::{Api, ListParams};
 use kube::{Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use tombolo_apiserver::guard::Caller;
+use tombolo_gate::Caller;
 use tombolo_model::characteristics::{Characteristics, DeviceStatus};
 use tombolo_model::condition::{AVAILABLE, DEGRADED, READY, is_true};
 use tombolo_model::site::Location;

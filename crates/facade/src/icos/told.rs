@@ -8,8 +8,10 @@ use axum::http::StatusCode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
-use tombolo_model::condition::{APPLIED, AVAILABLE, DEGRADED, Finding, PROGRESSING, find, set};
-use tombolo_model::{Assignment, AssignmentStatus, ConditionStatus};
+use tombolo_model::condition::{
+    APPLIED, AVAILABLE, Condition, DEGRADED, Finding, PROGRESSING, find, put, set,
+};
+use tombolo_model::{Assignment, AssignmentStatus, ConditionStatus, Reason};
 
 use super::claims;
 use super::job::{State, Type, is_uuid};
@@ -115,14 +117,15 @@ impl Told {
             set(&mut status.conditions, finding, &Time(now));
         }
         for told in self.conditions.iter().filter(|told| told.kind != DELETED) {
-            let finding = Finding {
-                kind: told.kind,
+            let condition = Condition {
+                kind: told.kind.to_owned(),
                 status: told.status,
-                reason: &told.reason,
-                message: &told.message,
+                reason: told.reason.clone(),
+                message: told.message.clone(),
+                last_transition_time: Time(told.at.unwrap_or(now)),
                 observed_generation: generation,
             };
-            set(&mut status.conditions, finding, &Time(told.at.unwrap_or(now)));
+            put(&mut status.conditions, condition);
         }
         status
     }
@@ -130,20 +133,25 @@ impl Told {
     /// What a state means in conditions. What the resource says goes before it.
     fn of_state(
         &self,
-        under_way: &'static str,
-    ) -> Vec<(&'static str, ConditionStatus, &'static str, &'static str)> {
+        under_way: Reason,
+    ) -> Vec<(&'static str, ConditionStatus, Reason, &'static str)> {
         use ConditionStatus::{False, True};
         match self.state {
             None | Some(State::Created) => Vec::new(),
             Some(State::Progressing) => vec![(PROGRESSING, True, under_way, "it is under way")],
             Some(State::Finished) => vec![
-                (APPLIED, True, "Deployed", "the deployment manager has handed it over"),
-                (PROGRESSING, False, "Deployed", "the job is finished"),
-                (DEGRADED, False, "Deployed", "the job is finished"),
+                (APPLIED, True, Reason::Deployed, "the deployment manager has handed it over"),
+                (PROGRESSING, False, Reason::Deployed, "the job is finished"),
+                (DEGRADED, False, Reason::Deployed, "the job is finished"),
             ],
             Some(State::Degraded) => vec![
-                (PROGRESSING, False, "JobDegraded", "the deployment manager has given up"),
-                (DEGRADED, True, "JobDegraded", "the deployment manager says that it has failed"),
+                (PROGRESSING, False, Reason::JobDegraded, "the deployment manager has given up"),
+                (
+                    DEGRADED,
+                    True,
+                    Reason::JobDegraded,
+                    "the deployment manager says that it has failed",
+                ),
             ],
         }
     }
@@ -171,7 +179,7 @@ fn condition(value: &Value) -> Result<ToldCondition, Refusal> {
     // To the second, as every time in a status.
     let at = at.and_then(|at| Timestamp::from_second(at.as_second()).ok());
     let reason = match text("reason", REASON_CHARS_MAX) {
-        empty if empty.is_empty() => "Told".to_owned(),
+        empty if empty.is_empty() => Reason::Told.word().to_owned(),
         reason => reason,
     };
     Ok(ToldCondition { kind, status, reason, message: text("message", MESSAGE_CHARS_MAX), at })

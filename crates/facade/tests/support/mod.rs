@@ -12,6 +12,7 @@ use http::{Method, Request};
 use kube::Client;
 use serde_json::Value;
 use tombolo_apiserver::Api;
+use tombolo_gate::Gate;
 use tombolo_identity::{Role, Subject, Token};
 use tombolo_plan::Monotonic;
 use tombolo_store::{Options, Store};
@@ -33,7 +34,10 @@ pub(crate) async fn server() -> Server {
     let clock = Arc::clone(&seconds);
     let clock = move || Monotonic::from_start(Duration::from_secs(clock.load(Ordering::Relaxed)));
     let facades = tombolo_facade::router_by(Arc::new(clock));
-    let router = api.router().merge(api.guarded(facades));
+    let gate = Gate::open(api.client(Subject::system("gate")), None).expect("a gate");
+    tokio::spawn(gate.clone().listen());
+    let api = api.streaming(gate.router()).serving(facades);
+    let router = api.router();
     Server { api, router, seconds, _folder: folder }
 }
 
