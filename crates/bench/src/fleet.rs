@@ -33,39 +33,66 @@ const NODES: &str = "/apis/tombolo.dev/v1alpha1/nodes?watch=true&resourceVersion
 
 pub(crate) async fn run(dir: &Path, agents: usize) -> anyhow::Result<Value> {
     let server = Server::start_with(&dir.join("server"), &["--no-agent"]).await?;
-    let client = server.connect().await?;
-    let address = server.address()?;
-    let mut files = Vec::new();
-    for number in 0..agents {
-        let site = format!("site-{}", number / SITE_SIZE);
-        files.push(server.join_file(&site, &address).await?);
-    }
-    let (end, ended) = watch::channel(false);
-    let started = Instant::now();
-    let mut running = JoinSet::new();
-    for (number, file) in files.into_iter().enumerate() {
-        running.spawn(simulate(dir.join(format!("agents/{number}")), number, file, ended.clone()));
-    }
-    let ready = async { tokio::time::timeout(WAIT_MAX, all_ready(&client, agents)).await };
-    tokio::select! {
-        ready = ready => ready.context("not all became ready")??,
-        Some(ended) = running.join_next() => bail!("an agent has ended: {ended:?}"),
-    }
-    let took = started.elapsed();
+    let fleet = Fleet::join(&server, &dir.join("agents"), agents, &Offer::default()).await?;
     tokio::time::sleep(SETTLE).await;
     let resident = server.resident_mb()?;
-    let _ = end.send(true);
-    while running.join_next().await.is_some() {}
+    let took = fleet.ready_after;
+    fleet.end().await;
     Ok(json!({
         "agents": agents, "all_ready_s": rounded(took.as_secs_f64()),
         "controller_rss_mb": rounded(resident),
     }))
 }
 
+/// Agents that have joined, until they are told to end.
+pub(crate) struct Fleet {
+    running: JoinSet<Result<(), tombolo_agent::Error>>,
+    end: watch::Sender<bool>,
+    /// From the first start to the last node that is ready.
+    pub(crate) ready_after: Duration,
+}
+
+impl Fleet {
+    /// Comes back when all nodes are ready.
+    pub(crate) async fn join(
+        server: &Server,
+        folder: &Path,
+        agents: usize,
+        offer: &Offer,
+    ) -> anyhow::Result<Fleet> {
+        let client = server.connect().await?;
+        let address = server.address()?;
+        let mut files = Vec::new();
+        for number in 0..agents {
+            let site = format!("site-{}", number / SITE_SIZE);
+            files.push(server.join_file(&site, &address).await?);
+        }
+        let (end, ended) = watch::channel(false);
+        let started = Instant::now();
+        let mut running = JoinSet::new();
+        for (number, file) in files.into_iter().enumerate() {
+            let folder = folder.join(number.to_string());
+            running.spawn(simulate(folder, number, file, offer.clone(), ended.clone()));
+        }
+        let ready = async { tokio::time::timeout(WAIT_MAX, all_ready(&client, agents)).await };
+        tokio::select! {
+            ready = ready => ready.context("not all became ready")??,
+            Some(ended) = running.join_next() => bail!("an agent has ended: {ended:?}"),
+        }
+        Ok(Fleet { running, end, ready_after: started.elapsed() })
+    }
+
+    pub(crate) async fn end(mut self) {
+        let _ = self.end.send(true);
+        while self.running.join_next().await.is_some() {}
+    }
+}
+
 async fn simulate(
     folder: std::path::PathBuf,
     number: usize,
     file: JoinFile,
+    offer: Offer,
     mut ended: watch::Receiver<bool>,
 ) -> Result<(), tombolo_agent::Error> {
     let settings = Settings {
@@ -73,7 +100,7 @@ async fn simulate(
         join_file: Some(file),
         node: Some(format!("node-{number}")),
         machine: Some(format!("machine-{number}")),
-        offer: Offer::default(),
+        offer,
         docker: DockerAt::Nowhere,
     };
     let engines = |_: &Path| {

@@ -11,9 +11,11 @@ mod deploy;
 mod descriptor;
 mod etcd;
 mod fleet;
+pub mod hostile;
 mod image;
 mod machine;
 mod numbers;
+mod overload;
 mod placement;
 mod relay;
 mod server;
@@ -34,7 +36,7 @@ use tombolo_agent::engines::DockerAt;
 pub struct Settings {
     /// Measure on the disk of this folder.
     pub folder: PathBuf,
-    /// Placement: where small problems and our answers are written.
+    /// Placement and packing: where small problems and our answers are written.
     pub models: Option<PathBuf>,
     /// Deploy: how many Apps of each kind.
     pub apps: usize,
@@ -74,6 +76,11 @@ pub const BENCHES: &[Bench] = &[
         run: |folder, _| api::run(folder).boxed_local(),
     },
     Bench {
+        name: "overload",
+        help: "What clients that do not behave cost agents, an admin, ten users and memory",
+        run: |folder, _| overload::run(folder).boxed_local(),
+    },
+    Bench {
         name: "descriptor",
         help: "Text of every format to an App, a megabyte at a time",
         run: |_, _| async { descriptor::run() }.boxed_local(),
@@ -92,6 +99,11 @@ pub const BENCHES: &[Bench] = &[
         name: "placement",
         help: "Placements a second, the gap to the proven bound, growth to 100,000 nodes, and `why`",
         run: |_, settings| async { placement::run(settings.models.as_deref()) }.boxed_local(),
+    },
+    Bench {
+        name: "packing",
+        help: "Tight packings that exist by construction: how many of 96 are found, and how fast",
+        run: |_, settings| async { placement::packing(settings.models.as_deref()) }.boxed_local(),
     },
 ];
 

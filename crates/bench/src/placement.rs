@@ -138,10 +138,24 @@ fn why_ms() -> anyhow::Result<(f64, f64)> {
     Ok((percentile_ms(&mut times, 50), percentile_ms(&mut times, 99)))
 }
 
+/// `tombolo bench packing`: tight packings that exist by construction, and how many of them are found.
+pub(crate) fn packing(models: Option<&Path>) -> anyhow::Result<Value> {
+    let rows = bench::packing(&on_processor);
+    if let Some(folder) = models {
+        written(folder, |write| bench::packing_models(&on_processor, write))?;
+    }
+    Ok(json!({"bench": "packing", "by_slack": rows}))
+}
+
 fn write_models(folder: &Path) -> anyhow::Result<()> {
+    written(folder, |write| bench::models(bench::SMALL_EACH, &on_processor, write))
+}
+
+/// Writes the files that `make` hands over into the folder.
+fn written(folder: &Path, make: impl FnOnce(&mut dyn FnMut(&str, &str))) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let mut failed = None;
-    bench::models(bench::SMALL_EACH, &on_processor, &mut |name, text| {
+    make(&mut |name, text| {
         if let Err(error) = std::fs::write(folder.join(name), text) {
             failed.get_or_insert(error);
         }

@@ -97,6 +97,10 @@ impl Server {
         Ok(issue::hand_out(&client, site, address, authority, TOKEN_LIFE).await?)
     }
 
+    pub(crate) fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+
     pub(crate) fn resident_mb(&self) -> anyhow::Result<f64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -7,7 +7,7 @@ mod sessions;
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell as CompletionShell;
 
 use tombolo_descriptor::Format as Descriptor;
@@ -26,6 +26,12 @@ pub(crate) use placing::{
 pub(crate) use sessions::{ExecArgs, LogsArgs, PortForwardArgs};
 
 const AFTER_HELP: &str = "\
+Examples:
+  tombolo up
+  tombolo apply -f examples/app-clock.yaml
+  tombolo get apps
+  tombolo help get
+
 Exit codes:
   0  ok
   1  failed (and `diff`: there are differences)
@@ -44,11 +50,7 @@ The server is found by --kubeconfig, then TOMBOLO_KUBECONFIG, then the kubeconfi
 /// One orchestrator from edge to cloud: the control plane, and the shell to talk to it.
 #[derive(Debug, Parser)]
 #[command(name = "tombolo", version, after_help = AFTER_HELP, max_term_width = 100)]
-#[command(
-    disable_help_subcommand = true,
-    subcommand_required = true,
-    arg_required_else_help = true
-)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) globals: Globals,
@@ -102,6 +104,9 @@ pub(crate) enum ShellCommand {
     WhatIf(WhatIfArgs),
     Match(MatchArgs),
     #[command(subcommand)]
+    #[command(after_help = "\
+Examples:
+  tombolo sim instance --sites 5 --nodes 40 --components 8 --seed 1 --dir .")]
     Sim(SimCommand),
     Get(GetArgs),
     Describe(DescribeArgs),
@@ -115,15 +120,32 @@ pub(crate) enum ShellCommand {
     Schema(SchemaArgs),
     Crds(CrdsArgs),
     #[command(subcommand)]
+    #[command(after_help = "\
+Examples:
+  tombolo site ls
+  tombolo site drain harbour")]
     Site(SiteCommand),
     #[command(subcommand)]
+    #[command(after_help = "\
+Examples:
+  tombolo node ls --site harbour
+  tombolo node drain crane")]
     Node(NodeCommand),
     #[command(subcommand)]
+    #[command(after_help = "\
+Examples:
+  tombolo token create --role user --for-namespace shop alice
+  tombolo token ls")]
     Token(TokenCommand),
     Backup(BackupArgs),
     Restore(RestoreArgs),
     Audit(AuditArgs),
+    Loops(LoopsArgs),
     #[command(subcommand)]
+    #[command(after_help = "\
+Examples:
+  tombolo config view
+  eval \"$(tombolo config env)\"")]
     Config(ConfigCommand),
     Completion(CompletionArgs),
     Version(VersionArgs),
@@ -332,7 +354,7 @@ pub(crate) struct DeleteArgs {
     /// not answer ends when it returns.
     #[arg(long)]
     pub(crate) force: bool,
-    /// Stay until everything is gone.
+    /// Stay until everything is gone, and what ran of an app has ended.
     #[arg(long)]
     pub(crate) wait: bool,
     /// With --wait: for how long at most.
@@ -342,7 +364,8 @@ pub(crate) struct DeleteArgs {
 
 /// Wait until objects are as wanted.
 ///
-/// Ends with 7 when the time is up, or with 8 if an app is then unplaceable.
+/// Ends with 7 when the time is up, or with 8 if an app is then unplaceable; and at once if the object
+/// is deleted, or if nothing but a change of the app can help.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 What to wait for:
@@ -449,7 +472,8 @@ Examples:
         /// Who will use it.
         #[arg(required_unless_present = "site")]
         name: Option<String>,
-        /// What it may do.
+        /// What it may do: guest reads; user changes one namespace; manager also sites, nodes and
+        /// policies; admin everything.
         #[arg(long, value_name = "ROLE", required_unless_present = "site")]
         role: Option<String>,
         /// The site that a machine may join with it, instead of a name and a role.
@@ -478,6 +502,10 @@ Examples:
         out: Option<PathBuf>,
     },
     /// List the tokens; their secrets are not known to anybody.
+    #[command(after_help = "\
+Examples:
+  tombolo token ls
+  tombolo token ls -o json")]
     Ls {
         /// How to print.
         #[arg(short, long, value_enum, default_value_t)]
@@ -485,6 +513,9 @@ Examples:
     },
     /// Make a token worthless.
     #[command(visible_alias = "rm")]
+    #[command(after_help = "\
+Examples:
+  tombolo token revoke alice")]
     Revoke {
         /// The name it was made with, or its id.
         name: String,
@@ -495,32 +526,79 @@ Examples:
 }
 
 /// Save everything the server knows into a file, while it runs.
+///
+/// The file is encrypted with a key of yours, which never leaves this machine. Keep the key elsewhere than
+/// the backup: without it nobody reads the backup, nor do you.
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "\
 Examples:
-  tombolo backup tombolo-$(date +%F).backup")]
+  tombolo backup keygen backup.key
+  tombolo backup tombolo-$(date +%F).backup --key-file backup.key")]
 pub(crate) struct BackupArgs {
+    #[command(subcommand)]
+    pub(crate) keygen: Option<BackupCommand>,
     /// A new file, readable by you alone, or - for stdout.
-    pub(crate) file: PathBuf,
+    #[arg(required = true)]
+    pub(crate) file: Option<PathBuf>,
+    /// Encrypt it with the key in this file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// Do not encrypt it: whoever reads it has every Secret.
+    #[arg(long, conflicts_with = "key_file")]
+    pub(crate) plain: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BackupCommand {
+    /// Make a key for backups, or for `tombolo up --secret-key-file`.
+    #[command(after_help = "\
+Examples:
+  tombolo backup keygen backup.key")]
+    Keygen {
+        /// A new file, readable by you alone.
+        file: PathBuf,
+    },
 }
 
 /// Put back what `backup` saved, in place of everything that is there now.
 ///
-/// Revisions go on growing, so that clients notice. Shows what it does and asks.
+/// Revisions go on growing, so that clients notice. What was revoked since the backup was made stays
+/// revoked. Shows what it does and asks.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  tombolo restore tombolo.backup
-  tombolo restore --data /var/lib/tombolo tombolo.backup --yes   (the server must not run)")]
+  tombolo restore tombolo.backup --key-file backup.key
+  tombolo restore tombolo.backup --key-file backup.key --data /var/lib/tombolo   (the server must not run)
+  tombolo restore tombolo.backup --key-file backup.key --access nobody           (into another store)")]
 pub(crate) struct RestoreArgs {
     /// The file that `backup` wrote.
     pub(crate) file: PathBuf,
+    /// The key that it was encrypted with.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
     /// Without a server: restore into this data folder.
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
+    /// With --data: as `tombolo up` has it.
+    #[arg(long, value_name = "FILE", requires = "data")]
+    pub(crate) secret_key_file: Option<PathBuf>,
+    /// Who may come in afterwards.
+    #[arg(long, value_name = "WHO", default_value = "kept")]
+    pub(crate) access: AccessArg,
     /// Do not ask.
     #[arg(short, long)]
     pub(crate) yes: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AccessArg {
+    /// Tokens and keys of nodes as they are now.
+    Kept,
+    /// As they were in the backup, also those that were revoked since.
+    Backup,
+    /// No token and no node of the backup.
+    Nobody,
 }
 
 /// Show who changed what: one JSON object a line, the oldest first.
@@ -538,18 +616,42 @@ pub(crate) struct AuditArgs {
     pub(crate) limit: Option<u32>,
 }
 
+/// Show how the server's loops fare: what each is doing, its last report and its last error.
+///
+/// Ends with 0 if all are well, and with 1 if one is dead or late.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tombolo loops
+  tombolo loops -o json | jq '.mirrors'")]
+pub(crate) struct LoopsArgs {
+    /// How to print it.
+    #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
+    pub(crate) output: Format,
+}
+
 /// Show which server the shell talks to.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
     /// The kubeconfig, without its secrets.
+    #[command(after_help = "\
+Examples:
+  tombolo config view
+  tombolo config view -o json")]
     View {
         /// How to print: yaml or json.
         #[arg(short, long, value_enum, default_value = "yaml")]
         output: Format,
     },
     /// Where the kubeconfig is.
+    #[command(after_help = "\
+Examples:
+  export KUBECONFIG=$(tombolo config path)")]
     Path,
-    /// A line for the shell that makes kubectl use it: eval "$(tombolo config env)".
+    /// A line for the shell that makes kubectl use it.
+    #[command(after_help = "\
+Examples:
+  eval \"$(tombolo config env)\"")]
     Env,
 }
 
@@ -561,13 +663,17 @@ Examples:
   tombolo completion zsh > ~/.zfunc/_tombolo
   tombolo completion fish > ~/.config/fish/completions/tombolo.fish")]
 pub(crate) struct CompletionArgs {
-    /// Which shell.
+    /// Which shell: bash, zsh or fish.
     #[arg(value_parser = completion_shell)]
     pub(crate) shell: CompletionShell,
 }
 
 /// Show the version of this binary, and of the server if one answers within a second.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tombolo version
+  tombolo version -o json")]
 pub(crate) struct VersionArgs {
     /// How to print: table, json or yaml.
     #[arg(short, long, value_enum, default_value_t)]
@@ -620,10 +726,26 @@ mod tests {
         let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
         let path = format!("{}/tests/help/{name}.txt", env!("CARGO_MANIFEST_DIR"));
         expect_test::expect_file![path].assert_eq(&format!("{}\n", lines.join("\n")));
-        for inner in command.get_subcommands() {
+        // What `tombolo help` says of a command is what `--help` says.
+        for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
             let inner_name = format!("{name}-{}", inner.get_name());
             check_help(inner.clone().term_width(100), &inner_name);
         }
+    }
+
+    #[test]
+    fn every_help_text_has_an_example() {
+        fn without(command: &clap::Command, name: &str, found: &mut Vec<String>) {
+            let inner = command.get_subcommands().filter(|inner| inner.get_name() != "help");
+            inner.for_each(|one| without(one, &format!("{name} {}", one.get_name()), found));
+            let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            if !after.contains("Examples:\n") {
+                found.push(name.to_owned());
+            }
+        }
+        let mut found = Vec::new();
+        without(&Arguments::command(), "tombolo", &mut found);
+        assert_eq!(found, [] as [&str; 0]);
     }
 
     #[test]

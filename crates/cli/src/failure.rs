@@ -6,6 +6,7 @@
 use std::{io, process::ExitCode};
 
 use kube::core::Status;
+use tombolo_model::Reason;
 
 /// The exit codes that scripts rely on. `--help` lists them from [`Exit::ALL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,10 +159,10 @@ const RULES: &[Rule] = &[
         hint: Some("the server has compacted that revision away: start again from a fresh list"),
     },
     // As a shell says it.
-    Rule { reason: "CommandNotFound", code: 0, exit: Exit::Command(127), hint: None },
-    Rule { reason: "NotExecutable", code: 0, exit: Exit::Command(126), hint: None },
+    Rule { reason: Reason::CommandNotFound.word(), code: 0, exit: Exit::Command(127), hint: None },
+    Rule { reason: Reason::NotExecutable.word(), code: 0, exit: Exit::Command(126), hint: None },
     Rule {
-        reason: "NotRunning",
+        reason: Reason::NotRunning.word(),
         code: 0,
         exit: Exit::Unreachable,
         hint: Some(
@@ -169,13 +170,13 @@ const RULES: &[Rule] = &[
         ),
     },
     Rule {
-        reason: "NodeUnreachable",
+        reason: Reason::NodeUnreachable.word(),
         code: 0,
         exit: Exit::Unreachable,
         hint: Some("what runs there goes on; `tombolo node ls` shows which nodes are there"),
     },
     Rule {
-        reason: "NodeSilent",
+        reason: Reason::NodeSilent.word(),
         code: 0,
         exit: Exit::Timeout,
         hint: Some("what runs there goes on; `tombolo node ls` shows which nodes are there"),
@@ -213,7 +214,7 @@ pub(crate) fn of_request(error: &kube::Error, server: &str) -> Failure {
         kube::Error::Service(_) | kube::Error::HyperError(_) | kube::Error::ReadEvents(_) => {
             unreachable(error, server)
         }
-        other => Failure::failed(chain(other)),
+        other => Failure::failed(innermost(other)),
     }
 }
 
@@ -251,10 +252,10 @@ fn is_ownership_conflict(status: &Status) -> bool {
 }
 
 fn unreachable(error: &kube::Error, server: &str) -> Failure {
-    let chain = chain(error);
+    let cause = innermost(error);
     let failure =
-        Failure::new(Exit::Unreachable, format!("cannot reach the server at {server}: {chain}"));
-    if chain.contains("certificate") {
+        Failure::new(Exit::Unreachable, format!("cannot reach the server at {server}: {cause}"));
+    if cause.contains("certificate") {
         return failure.hint(
             "the server's certificate does not match the kubeconfig: was its data folder made \
              anew? Use the kubeconfig that `tombolo up` wrote last",
@@ -264,7 +265,7 @@ fn unreachable(error: &kube::Error, server: &str) -> Failure {
 }
 
 /// The innermost cause says most; what stands around it is the library's layering.
-fn chain(error: &kube::Error) -> String {
+fn innermost(error: &kube::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(next) = cause.source() {
         cause = next;

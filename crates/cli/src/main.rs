@@ -18,6 +18,7 @@ mod schemas;
 mod shell;
 mod target;
 mod terminal;
+mod vault;
 mod websocket;
 
 use std::process::ExitCode;

@@ -19,6 +19,11 @@ pub(crate) fn age(then: &str, now: Timestamp) -> String {
         return "<unknown>".to_owned();
     };
     let seconds = now.as_second().saturating_sub(then.as_second()).max(0);
+    span(u64::try_from(seconds).unwrap_or_default())
+}
+
+/// A length of time, in at most two units.
+pub(crate) fn span(seconds: u64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     match () {
         () if seconds < 120 => format!("{seconds}s"),
@@ -32,7 +37,7 @@ pub(crate) fn age(then: &str, now: Timestamp) -> String {
     }
 }
 
-fn two(large: i64, large_unit: &str, small: i64, small_unit: &str) -> String {
+fn two(large: u64, large_unit: &str, small: u64, small_unit: &str) -> String {
     match small {
         0 => format!("{large}{large_unit}"),
         _ => format!("{large}{large_unit}{small}{small_unit}"),

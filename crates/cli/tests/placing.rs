@@ -124,12 +124,14 @@ fn what_has_no_place_ends_with_8_and_says_what_would_help() {
         &folder,
         MATCH,
         expect![[r#"
-        8
-        data/0 has no place:
-          needs 9 cpu; the nearest of 2 nodes, raven, has 8
-          node raven would fit with 1 cpu less
-        --
-    "#]],
+            8
+            data/0 has no place:
+              needs 9 cpu; the nearest of 2 nodes, raven, has 8
+              node raven would fit with 1 cpu less
+            web/0 has no place:
+              it has a place once data/0 has one
+            --
+        "#]],
     );
     let found = json(folder.path(), &format!("{MATCH} -o json"), 8);
     assert_eq!(found["feasible"], false);

@@ -110,8 +110,18 @@ pub async fn run(demo: Demo, stop: impl Future<Output = ()>) -> anyhow::Result<(
 async fn show(demo: &Demo) -> anyhow::Result<()> {
     (demo.note)(&format!("starting the demo in {}", demo.folder.display()));
     let started = Instant::now();
-    for object in sites::continuum()? {
+    let unconfined = tokio::task::spawn_blocking(tombolo_agent::cannot_confine).await?;
+    for mut object in sites::continuum()? {
+        if unconfined.is_some() {
+            sites::allow_unconfined(&mut object);
+        }
         apply(&demo.client, &object).await?;
+    }
+    if let Some(why) = unconfined {
+        (demo.note)(&format!(
+            "this machine cannot confine programs ({why}), so the sites of the demo allow \
+             unconfined-process: run nothing on them that you would not run yourself"
+        ));
     }
     for site in SITES {
         begin(demo, site).await.with_context(|| format!("cannot start site {}", site.name))?;

@@ -10,8 +10,8 @@ use crate::moment::parse_duration;
 ///
 /// The lines of several instances come in the order of their times, with the instance before each.
 /// With -f, new lines follow as they come: over restarts and updates, from instances that are added,
-/// and again when a node that was cut off is back. While an instance has no log, the last lines of its
-/// last run are shown.
+/// and again when a node that was cut off is back; an app that does not run yet is waited for. While an
+/// instance has no log, the last lines of its last run are shown.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

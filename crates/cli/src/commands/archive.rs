@@ -2,19 +2,24 @@
 
 use std::{
     fs,
-    io::{self, Write},
+    io::{self, BufRead as _, Read as _, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
-use futures::AsyncReadExt as _;
-use tombolo_store::{Options, Summary, restore_offline, verify_backup};
+use futures::AsyncReadExt;
+use tombolo_apiserver::restore::{self, Access};
+use tombolo_identity::home::secrets;
+use tombolo_seal::{Key, Reader, Writer};
+use tombolo_store::{Summary, restore_offline, verify_backup};
 
 use crate::{
-    args::{BackupArgs, RestoreArgs},
+    args::{AccessArg, BackupArgs, BackupCommand, RestoreArgs},
     failure::{Exit, Failure},
+    moment,
     output::{self, Out, Progress, note},
     shell::Shell,
+    vault,
 };
 
 const BACKUP: &str = "/tombolo/backup";
@@ -22,56 +27,108 @@ const RESTORE: &str = "/tombolo/restore";
 const PIECE_BYTES: usize = 1 << 16;
 
 pub(super) async fn backup(shell: &mut Shell, args: &BackupArgs) -> Result<Exit, Failure> {
-    if args.file.as_os_str() == "-" {
-        return backup_to_stdout(shell).await;
+    if let Some(BackupCommand::Keygen { file }) = &args.keygen {
+        return keygen(file);
+    }
+    let file = args.file.as_deref().ok_or_else(|| Failure::usage("name a file"))?;
+    let key = match (&args.key_file, args.plain) {
+        (Some(path), _) => Some(read_key(path)?),
+        (None, true) => None,
+        (None, false) => {
+            return Err(Failure::usage("a backup holds every Secret: say how to encrypt it").hint(
+                "--key-file FILE encrypts it with a key that `tombolo backup keygen FILE` makes; --plain \
+                 writes it as it is",
+            ));
+        }
+    };
+    if file.as_os_str() == "-" {
+        return backup_to_stdout(shell, key.as_ref()).await;
     }
     // Before the server has any work with it.
-    if args.file.exists() {
-        return Err(Failure::usage(format!("{} exists already", args.file.display()))
+    if file.exists() {
+        return Err(Failure::usage(format!("{} exists already", file.display()))
             .hint("name a new file: an old backup is worth keeping"));
     }
     let mut answer = shell.connect().await?.download(BACKUP).await?;
-    let partial = Partial::new(&args.file)?;
+    let partial = Partial::new(file)?;
     let progress = Progress::new();
-    copy(&mut answer, |piece, total| {
+    let mut total = 0;
+    copy(&mut answer, key.as_ref(), |piece| {
+        total += piece.len();
         progress.say(&format!("{} KiB", total / 1024));
         (&partial.file).write_all(piece).map_err(|error| Failure::file(&partial.path, &error))
     })
     .await?;
     drop(progress);
     // What cannot be read back is no backup; better to know now.
-    let summary = verified(&partial.path)?;
-    partial.keep_as(&args.file)?;
-    note(&format!("saved {} to {}", in_words(&summary), args.file.display()));
+    let summary = verified(&partial.path, key.as_ref())?;
+    partial.keep_as(file)?;
+    note(&format!("saved {} to {}", in_words(&summary), file.display()));
     Ok(Exit::Ok)
 }
 
-async fn backup_to_stdout(shell: &mut Shell) -> Result<Exit, Failure> {
+fn keygen(file: &Path) -> Result<Exit, Failure> {
+    secrets::make_file(file).map_err(|error| of_key(&error))?;
+    let file = file.display();
+    note(&format!(
+        "made a key in {file}: keep a copy elsewhere, nothing can be restored without it"
+    ));
+    Ok(Exit::Ok)
+}
+
+fn read_key(path: &Path) -> Result<Key, Failure> {
+    secrets::read_file(path).map_err(|error| {
+        of_key(&error).hint(format!("`tombolo backup keygen {}` makes a new key", path.display()))
+    })
+}
+
+fn of_key(error: &tombolo_identity::Error) -> Failure {
+    match std::error::Error::source(error) {
+        Some(cause) => Failure::failed(format!("{error}: {cause}")),
+        None => Failure::failed(error.to_string()),
+    }
+}
+
+async fn backup_to_stdout(shell: &mut Shell, key: Option<&Key>) -> Result<Exit, Failure> {
     if shell.out.colour {
         return Err(Failure::usage("a backup is no text for a terminal: name a file"));
     }
     let mut answer = shell.connect().await?.download(BACKUP).await?;
     let out: &mut Out = &mut shell.out;
-    copy(&mut answer, |piece, _| out.bytes(piece)).await?;
+    copy(&mut answer, key, |piece| out.bytes(piece)).await?;
     Ok(Exit::Ok)
 }
 
+/// Sealed on its way if there is a key.
 async fn copy(
     from: &mut (impl futures::AsyncRead + Unpin),
-    mut to: impl FnMut(&[u8], u64) -> Result<(), Failure>,
+    key: Option<&Key>,
+    mut to: impl FnMut(&[u8]) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
+    let unsealed =
+        |error: io::Error| Failure::failed(format!("cannot encrypt the backup: {error}"));
+    let mut sealing =
+        key.map(|key| Writer::new(Vec::new(), key)).transpose().map_err(|e| unsealed(e.into()))?;
     let mut piece = vec![0; PIECE_BYTES];
-    let mut total = 0;
     loop {
         let length = from.read(&mut piece).await.map_err(|error| {
             Failure::new(Exit::Unreachable, format!("the backup broke off: {error}"))
                 .hint("nothing was saved: try again")
         })?;
-        if length == 0 {
-            return Ok(());
+        match (&mut sealing, length) {
+            (None, 0) => return Ok(()),
+            (Some(_), 0) => break,
+            (None, length) => to(&piece[..length])?,
+            (Some(writer), length) => {
+                writer.write_all(&piece[..length]).map_err(unsealed)?;
+                to(writer.get_mut())?;
+                writer.get_mut().clear();
+            }
         }
-        total += length as u64;
-        to(&piece[..length], total)?;
+    }
+    match sealing {
+        Some(writer) => to(&writer.finish().map_err(unsealed)?),
+        None => Ok(()),
     }
 }
 
@@ -109,9 +166,36 @@ impl Drop for Partial {
     }
 }
 
-fn verified(path: &Path) -> Result<Summary, Failure> {
-    let file = fs::File::open(path).map_err(|error| Failure::file(path, &error))?;
-    verify_backup(io::BufReader::new(file)).map_err(|error| of_store(path, &error))
+fn verified(path: &Path, key: Option<&Key>) -> Result<Summary, Failure> {
+    verify_backup(opened(path, key)?).map_err(|error| of_store(path, &error))
+}
+
+/// What a backup holds, in clear. Whoever gives a key wants what was sealed with it: anything else may
+/// be a forgery, and is refused.
+fn opened(path: &Path, key: Option<&Key>) -> Result<Box<dyn io::Read + Send>, Failure> {
+    let fail = |error: &io::Error| Failure::file(path, error);
+    let mut file = io::BufReader::new(fs::File::open(path).map_err(|error| fail(&error))?);
+    let named = path.display();
+    let Some(key) = key else {
+        return match Reader::is_sealed(file.fill_buf().map_err(|error| fail(&error))?) {
+            true => Err(Failure::failed(format!("{named} is encrypted"))
+                .hint("--key-file FILE names the key that it was encrypted with")),
+            false => Ok(Box::new(file)),
+        };
+    };
+    match Reader::new(file, key) {
+        Ok(reader) => Ok(Box::new(reader)),
+        Err(tombolo_seal::Error::Io(error)) => Err(fail(&error)),
+        Err(tombolo_seal::Error::OtherKey) => {
+            Err(Failure::failed(format!("{named} was encrypted with another key"))
+                .hint("--key-file FILE must name the key that it was encrypted with"))
+        }
+        Err(tombolo_seal::Error::NotSealed) => {
+            Err(Failure::failed(format!("{named} is not encrypted"))
+                .hint("leave out --key-file if you trust it all the same"))
+        }
+        Err(error) => Err(Failure::failed(format!("{named}: {error}"))),
+    }
 }
 
 fn in_words(summary: &Summary) -> String {
@@ -123,10 +207,11 @@ pub(super) async fn restore(shell: &mut Shell, args: &RestoreArgs) -> Result<Exi
         return Err(Failure::usage("there is no terminal to ask on")
             .hint("--yes replaces everything without asking"));
     }
-    let summary = in_words(&verified(&args.file)?);
+    let key = args.key_file.as_deref().map(read_key).transpose()?;
+    let summary = in_words(&verified(&args.file, key.as_ref())?);
     match &args.data {
-        Some(data) => restore_folder(args, data, &summary).await,
-        None => restore_server(shell, args, &summary).await,
+        Some(data) => restore_folder(args, key.as_ref(), data, &summary).await,
+        None => restore_server(shell, args, key.as_ref(), &summary).await,
     }
 }
 
@@ -141,29 +226,60 @@ fn agreed(args: &RestoreArgs, summary: &str, place: &str) -> Result<(), Failure>
 async fn restore_server(
     shell: &mut Shell,
     args: &RestoreArgs,
+    key: Option<&Key>,
     summary: &str,
 ) -> Result<Exit, Failure> {
     let connection = shell.connect().await?;
     agreed(args, summary, &format!("the server at {}", connection.server))?;
-    let bytes = fs::read(&args.file).map_err(|error| Failure::file(&args.file, &error))?;
-    connection.upload(RESTORE, bytes).await?;
+    let mut bytes = Vec::new();
+    opened(&args.file, key)?
+        .read_to_end(&mut bytes)
+        .map_err(|error| Failure::file(&args.file, &error))?;
+    let path = format!("{RESTORE}?access={}", word(access(args)));
+    connection.upload(&path, bytes).await?;
     note(&format!("restored {summary}; clients that watch will list again"));
     Ok(Exit::Ok)
 }
 
-async fn restore_folder(args: &RestoreArgs, data: &Path, summary: &str) -> Result<Exit, Failure> {
+async fn restore_folder(
+    args: &RestoreArgs,
+    key: Option<&Key>,
+    data: &Path,
+    summary: &str,
+) -> Result<Exit, Failure> {
     agreed(args, summary, &data.display().to_string())?;
-    let file = fs::File::open(&args.file).map_err(|error| Failure::file(&args.file, &error))?;
+    let backup = opened(&args.file, key)?;
+    let options = vault::options(data, args.secret_key_file.as_deref())
+        .map_err(|error| Failure::failed(format!("{error:#}")))?;
     let folder = data.to_owned();
-    let restoring = tokio::task::spawn_blocking(move || {
-        restore_offline(folder, Options::default(), io::BufReader::new(file))
-    });
+    let amend = restore::amend(access(args), moment::now().to_string());
+    let restoring =
+        tokio::task::spawn_blocking(move || restore_offline(folder, options, backup, amend));
     let revision = restoring
         .await
         .map_err(|error| Failure::failed(format!("the restore ended early: {error}")))?
-        .map_err(|error| of_store(data, &error))?;
+        .map_err(|error| match error {
+            tombolo_store::Error::OtherKey { .. } => {
+                Failure::failed(format!("{:#}", vault::told(data, error)))
+            }
+            error => of_store(data, &error),
+        })?;
     note(&format!("restored {summary}; the store continues at revision {revision}"));
     Ok(Exit::Ok)
+}
+
+fn access(args: &RestoreArgs) -> Access {
+    match args.access {
+        AccessArg::Kept => Access::Kept,
+        AccessArg::Backup => Access::Backup,
+        AccessArg::Nobody => Access::Nobody,
+    }
+}
+
+/// As the server reads it.
+fn word(access: Access) -> &'static str {
+    let row = Access::CHOICES.iter().find(|(_, choice)| *choice == access);
+    row.map_or("kept", |(word, _)| word)
 }
 
 fn of_store(path: &Path, error: &tombolo_store::Error) -> Failure {
@@ -177,6 +293,10 @@ fn of_store(path: &Path, error: &tombolo_store::Error) -> Failure {
     match error {
         tombolo_store::Error::Locked { .. } => failure
             .hint("a server runs on this folder: stop it, or restore through it without --data"),
+        tombolo_store::Error::RestoreRefused { .. } => failure.hint(
+            "--access backup lets in whom the backup lets in, --access nobody only the holder of \
+             admin.token",
+        ),
         _ => failure,
     }
 }
@@ -208,6 +328,6 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("not-a-backup");
         fs::write(&path, b"hello").expect("written");
-        assert_eq!(verified(&path).map_err(|failure| failure.exit), Err(Exit::Failed));
+        assert_eq!(verified(&path, None).map_err(|failure| failure.exit), Err(Exit::Failed));
     }
 }

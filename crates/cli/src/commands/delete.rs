@@ -1,5 +1,6 @@
 //! `tombolo delete`: look, show what goes, ask, delete, and wait if asked to.
 
+use std::collections::BTreeSet;
 use std::io;
 
 use serde_json::{Value, json};
@@ -75,7 +76,7 @@ pub(super) async fn run(shell: &mut Shell, args: &DeleteArgs) -> Result<Exit, Fa
     if !args.yes && !output::confirmed("Delete?") {
         return Err(Failure::failed("nothing was deleted"));
     }
-    let owned = match args.force {
+    let owned = match args.force || args.wait {
         true => assignments_of(&connection, &doomed).await?,
         false => Vec::new(),
     };
@@ -102,12 +103,13 @@ async fn delete_all(
         }
         shell.out.flush()?;
     }
-    for one in owned {
+    for one in owned.iter().filter(|_| args.force) {
         let_go(connection, one).await?;
         shell.out.line(&format!("{} let go of", one.label()))?;
     }
     if args.wait {
-        for one in doomed {
+        // An App goes at once, and its Assignments when their agents have ended what runs.
+        for one in doomed.iter().chain(owned) {
             let subject = wait::Subject {
                 resource: &one.resource,
                 namespace: &one.namespace,
@@ -121,19 +123,22 @@ async fn delete_all(
     Ok(())
 }
 
-/// The Assignments that would wait for their agents: those of the doomed Apps, or doomed themselves.
+/// The Assignments that wait for their agents: those of the doomed Apps, or doomed themselves.
 async fn assignments_of(
     connection: &Connection,
     doomed: &[Doomed],
 ) -> Result<Vec<Doomed>, Failure> {
-    let concerned = |one: &Doomed| matches!(one.resource.kind.as_str(), "App" | "Assignment");
-    if !doomed.iter().any(concerned) {
-        return Ok(Vec::new());
-    }
+    let concerned = |one: &&Doomed| matches!(one.resource.kind.as_str(), "App" | "Assignment");
     let assignments = catalogue::known("Assignment");
-    let path = assignments.collection(None);
-    let list = selection::list(connection, &path, &Query::default(), JSON, CHUNK_SIZE).await?;
-    let all = selection::items(&assignments, list);
+    // An Assignment is where its App is, and not everybody may look elsewhere.
+    let namespaces: BTreeSet<&str> =
+        doomed.iter().filter(concerned).map(|one| one.namespace.as_str()).collect();
+    let mut all = Vec::new();
+    for namespace in namespaces {
+        let path = assignments.collection(Some(namespace));
+        let list = selection::list(connection, &path, &Query::default(), JSON, CHUNK_SIZE).await?;
+        all.extend(selection::items(&assignments, list));
+    }
     let is_doomed = |object: &&Value| {
         let uid = object["metadata"]["uid"].as_str();
         is_owned(object, doomed)

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tombolo_model::keys::{
     ANNOTATION_REVOKED, SYSTEM_NAMESPACE, TAINT_DRAIN, node_lease, site_lease,
 };
+use tombolo_model::phrase::first_few;
 
 use super::selection::{self, CHUNK_SIZE};
 use super::{describe, get};
@@ -28,23 +29,44 @@ const TRIES_MAX: usize = 5;
 #[derive(Debug, Subcommand)]
 pub(crate) enum SiteCommand {
     /// List the sites.
+    #[command(after_help = "\
+Examples:
+  tombolo site ls
+  tombolo site ls -o wide")]
     Ls {
         /// How to print.
         #[arg(short, long, value_enum, default_value_t)]
         output: Format,
     },
     /// Show sites in full.
+    #[command(after_help = "\
+Examples:
+  tombolo site describe harbour")]
     Describe {
         #[arg(required = true)]
         names: Vec<String>,
     },
     /// Give a site no new work.
+    #[command(after_help = "\
+Examples:
+  tombolo site cordon harbour")]
     Cordon { name: String },
     /// Let a site take work again, after `cordon` or `drain`.
+    #[command(after_help = "\
+Examples:
+  tombolo site uncordon harbour")]
     Uncordon { name: String },
     /// Give a site no new work, and move away what runs there.
+    #[command(after_help = "\
+Examples:
+  tombolo site drain harbour
+  tombolo site uncordon harbour   (takes it back)")]
     Drain { name: String },
     /// Remove a site with its nodes. Their agents are refused from then on.
+    #[command(after_help = "\
+Examples:
+  tombolo site remove harbour
+  tombolo site remove harbour --force --yes")]
     Remove {
         name: String,
         #[command(flatten)]
@@ -56,6 +78,10 @@ pub(crate) enum SiteCommand {
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeCommand {
     /// List the nodes.
+    #[command(after_help = "\
+Examples:
+  tombolo node ls
+  tombolo node ls --site harbour -o wide")]
     Ls {
         /// Only those of this site.
         #[arg(long, value_name = "SITE")]
@@ -65,23 +91,43 @@ pub(crate) enum NodeCommand {
         output: Format,
     },
     /// Show nodes in full.
+    #[command(after_help = "\
+Examples:
+  tombolo node describe crane")]
     Describe {
         #[arg(required = true)]
         names: Vec<String>,
     },
     /// Give a node no new work.
+    #[command(after_help = "\
+Examples:
+  tombolo node cordon crane")]
     Cordon { name: String },
     /// Let a node take work again, after `cordon` or `drain`.
+    #[command(after_help = "\
+Examples:
+  tombolo node uncordon crane")]
     Uncordon { name: String },
     /// Give a node no new work, and move away what runs there.
+    #[command(after_help = "\
+Examples:
+  tombolo node drain crane
+  tombolo node uncordon crane   (takes it back)")]
     Drain { name: String },
     /// Remove a node. Its agent is refused from then on.
+    #[command(after_help = "\
+Examples:
+  tombolo node remove crane
+  tombolo node remove crane --force --yes")]
     Remove {
         name: String,
         #[command(flatten)]
         removal: Removal,
     },
     /// Make the certificate of a node worthless, at once. A new join token lets it in again.
+    #[command(after_help = "\
+Examples:
+  tombolo node revoke crane")]
     Revoke {
         name: String,
         /// Do not ask.
@@ -312,13 +358,8 @@ async fn nodes_of(connection: &Connection, site: &str) -> Result<Vec<String>, Fa
 
 /// `node crane-1 still runs 2 assignments: shop/web-0, shop/web-1`.
 fn still_there(what: &str, running: &[String]) -> String {
-    let shown = running.iter().take(SHOWN_MAX).cloned().collect::<Vec<_>>().join(", ");
-    let more = match running.len().saturating_sub(SHOWN_MAX) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
     let word = if running.len() == 1 { "assignment" } else { "assignments" };
-    format!("{what} still runs {} {word}: {shown}{more}", running.len())
+    format!("{what} still runs {} {word}: {}", running.len(), first_few(running, SHOWN_MAX))
 }
 
 async fn gone(connection: &Connection, path: &str) -> Result<(), Failure> {

@@ -40,20 +40,38 @@ pub(super) fn parse(word: &str) -> Result<Wanted, Failure> {
     }
 }
 
-/// The instances that are meant, by component and number; at least one.
+/// What a look for instances came to.
+pub(super) enum Look {
+    /// By component and number; at least one.
+    Found(Vec<Assignment>),
+    /// The App wants them, and they are still to come.
+    NotYet(Failure),
+}
+
+/// The instances that are meant, if there are any now.
 pub(super) async fn find(
     connection: &Connection,
     wanted: &Wanted,
 ) -> Result<Vec<Assignment>, Failure> {
+    match look(connection, wanted).await? {
+        Look::Found(found) => Ok(found),
+        Look::NotYet(failure) => Err(failure),
+    }
+}
+
+pub(super) async fn look(connection: &Connection, wanted: &Wanted) -> Result<Look, Failure> {
     let all = of_app(connection, &wanted.app).await?;
     let meant: Vec<Assignment> = all.iter().filter(|one| wanted.means(one)).cloned().collect();
     if !meant.is_empty() {
-        return Ok(meant);
+        return Ok(Look::Found(meant));
     }
     let path = catalogue::known("App").object(&connection.namespace, &wanted.app);
     let app = connection.find(&path).await?;
     let app = app.and_then(|app| serde_json::from_value::<App>(app).ok());
-    Err(none(wanted, &all, app.as_ref()))
+    match never(wanted, &all, app.as_ref()) {
+        Some(failure) => Err(failure),
+        None => Ok(Look::NotYet(not_yet(wanted, app.as_ref()))),
+    }
 }
 
 /// All instances of an App.
@@ -161,38 +179,47 @@ fn complaint(assignment: &Assignment) -> Option<String> {
     condition("Degraded", "True").or_else(|| condition("Available", "False"))
 }
 
-/// Nothing is there that could be meant.
-fn none(wanted: &Wanted, all: &[Assignment], app: Option<&App>) -> Failure {
+/// Why there is nothing that could be meant, unless it is still to come.
+fn never(wanted: &Wanted, all: &[Assignment], app: Option<&App>) -> Option<Failure> {
     let Wanted { app: name, component, replica } = wanted;
-    let not_found = |message: String| Failure::new(Exit::NotFound, message);
+    let not_found = |message: String, hint: &str| {
+        Some(Failure::new(Exit::NotFound, message).hint(hint.to_owned()))
+    };
     let mut components: Vec<&str> = match app {
         Some(app) => app.spec.components.iter().map(|own| own.name.as_str()).collect(),
         None => all.iter().map(|one| one.spec.component.as_str()).collect(),
     };
     components.dedup();
     if app.is_none() && all.is_empty() {
-        return not_found(format!("there is no app {name:?}"))
-            .hint("`tombolo get apps` lists them");
+        return not_found(format!("there is no app {name:?}"), "`tombolo get apps` lists them");
     }
     if let Some(component) = component
         && !components.contains(&component.as_str())
     {
-        return not_found(format!("app {name} has no component {component:?}"))
-            .hint(format!("it has {}", components.join(", ")));
+        let hint = format!("it has {}", components.join(", "));
+        return not_found(format!("app {name} has no component {component:?}"), &hint);
     }
     let what = component.as_ref().map_or(name.clone(), |component| format!("{name}/{component}"));
     let same = |one: &&Assignment| component.as_deref().is_none_or(|own| own == one.spec.component);
     let replicas: Vec<String> =
         all.iter().filter(same).map(|one| one.spec.replica.to_string()).collect();
     if let (Some(replica), false) = (replica, replicas.is_empty()) {
-        return not_found(format!("{what} has no instance {replica}"))
-            .hint(format!("it has {}", replicas.join(", ")));
+        let hint = format!("it has {}", replicas.join(", "));
+        return not_found(format!("{what} has no instance {replica}"), &hint);
     }
+    None
+}
+
+fn not_yet(wanted: &Wanted, app: Option<&App>) -> Failure {
+    let what = match &wanted.component {
+        Some(component) => format!("{}/{component}", wanted.app),
+        None => wanted.app.clone(),
+    };
     let status = app.and_then(|app| app.status.as_ref());
     let said =
         status.and_then(|status| status.message.as_deref()).unwrap_or("it is not placed yet");
-    not_found(format!("{what} runs nowhere yet: {}", said.trim_end_matches('.')))
-        .hint(format!("`tombolo why {what}` says more"))
+    let message = format!("{what} runs nowhere yet: {}", said.trim_end_matches('.'));
+    Failure::new(Exit::NotFound, message).hint(format!("`tombolo why {what}` says more"))
 }
 
 #[cfg(test)]
@@ -227,7 +254,8 @@ mod tests {
     #[track_caller]
     fn check_none(word: &str, all: &[&str], expect: Expect) {
         let wanted = parse(word).unwrap();
-        expect.assert_eq(&text(&none(&wanted, &assignments(all), None)));
+        let failure = never(&wanted, &assignments(all), None);
+        expect.assert_eq(&text(&failure.unwrap_or_else(|| not_yet(&wanted, None))));
     }
 
     #[test]

@@ -23,11 +23,11 @@ const LINE_BYTES_MAX: usize = 128 * 1024;
 pub(super) async fn run(shell: &mut Shell, args: &LogsArgs) -> Result<Exit, Failure> {
     let wanted = instances::parse(&args.what)?;
     let connection = shell.connect().await?;
-    let found = instances::find(&connection, &wanted).await?;
     let mut printer = Printer::new(args.timestamps, shell.out.colour);
     if args.follow {
-        return logs_follow::run(shell, args, &connection, &wanted, found, printer).await;
+        return logs_follow::run(shell, args, &connection, &wanted, printer).await;
     }
+    let found = instances::find(&connection, &wanted).await?;
     let opened = found.iter().map(|one| open(&connection, one, query(args, false)));
     let opened = futures::future::join_all(opened).await;
     for assignment in &found {

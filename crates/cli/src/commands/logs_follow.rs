@@ -11,7 +11,7 @@ use futures::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 use tombolo_model::Assignment;
 
-use super::instances::{self, Wanted, label};
+use super::instances::{self, Look, Wanted, label};
 use super::logs::{self, Line, Printer};
 use crate::{
     args::LogsArgs,
@@ -21,6 +21,8 @@ use crate::{
     shell::Shell,
 };
 
+/// How often we look while there is no instance at all.
+const AWAIT_EVERY: Duration = Duration::from_millis(250);
 /// How often we look for instances that are new.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 const PAUSE_MIN: Duration = Duration::from_millis(250);
@@ -44,7 +46,6 @@ pub(super) async fn run(
     args: &LogsArgs,
     connection: &Connection,
     wanted: &Wanted,
-    first: Vec<Assignment>,
     mut printer: Printer,
 ) -> Result<Exit, Failure> {
     let (sender, mut told) = mpsc::channel(LINES_AHEAD);
@@ -52,7 +53,7 @@ pub(super) async fn run(
     let mut followed = BTreeSet::new();
     // What is added later is shown from its beginning.
     let mut begin = logs::query(args, true);
-    let mut found = first;
+    let mut found = awaited(connection, wanted).await?;
     let mut next_look = tokio::time::Instant::now() + LOOK_EVERY;
     loop {
         for assignment in found.drain(..) {
@@ -86,6 +87,21 @@ pub(super) async fn run(
                 next_look = tokio::time::Instant::now() + LOOK_EVERY;
             }
         }
+    }
+}
+
+/// The first instances, as soon as there are any. An App that was just applied has none yet.
+async fn awaited(connection: &Connection, wanted: &Wanted) -> Result<Vec<Assignment>, Failure> {
+    let mut told = false;
+    loop {
+        match instances::look(connection, wanted).await? {
+            Look::Found(found) => return Ok(found),
+            Look::NotYet(failure) if !std::mem::replace(&mut told, true) => {
+                note(&format!("{}; waiting", harmless(&failure.message)));
+            }
+            Look::NotYet(_) => (),
+        }
+        tokio::time::sleep(AWAIT_EVERY).await;
     }
 }
 

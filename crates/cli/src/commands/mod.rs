@@ -17,6 +17,7 @@ mod get;
 mod instances;
 mod logs;
 mod logs_follow;
+mod loops;
 mod matching;
 mod placements;
 mod plan;
@@ -69,6 +70,7 @@ pub(crate) async fn run(shell: &mut Shell, command: ShellCommand) -> Result<Exit
         ShellCommand::Backup(args) => archive::backup(shell, &args).await,
         ShellCommand::Restore(args) => archive::restore(shell, &args).await,
         ShellCommand::Audit(args) => audit::run(shell, &args).await,
+        ShellCommand::Loops(args) => loops::run(shell, &args).await,
         ShellCommand::Config(command) => config::run(shell, &command),
         ShellCommand::Completion(args) => completion::run(shell, &args),
         ShellCommand::Version(args) => version::run(shell, &args).await,

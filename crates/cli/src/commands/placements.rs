@@ -1,10 +1,12 @@
 //! A plan, as it is printed: where everything goes and why, and what has no place. Called by `match`
 //! and `plan`.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use tombolo_model::App;
+use tombolo_model::app::Unplaced;
 use tombolo_placement::plan::{AppPlan, InstancePlan, Outcome, Plan, Step};
 
 use crate::{
@@ -27,17 +29,18 @@ pub(super) fn is_feasible(plan: &Plan) -> bool {
     plan.apps.iter().all(|app| app.outcome == Outcome::Placed)
 }
 
-pub(super) fn print(
+pub(super) fn print<A: Borrow<App>>(
     shell: &mut Shell,
     plan: &Plan,
-    apps: &[App],
+    apps: &[A],
     columns: Columns,
     format: Format,
 ) -> Result<(), Failure> {
+    let apps: Vec<&App> = apps.iter().map(Borrow::borrow).collect();
     match format {
-        Format::Json => shell.out.text(&object::json(&as_json(plan, apps, columns))?),
+        Format::Json => shell.out.text(&object::json(&as_json(plan, &apps, columns))?),
         Format::Table | Format::Wide => {
-            let text = for_people(plan, apps, columns, format, shell.out.colour);
+            let text = for_people(plan, &apps, columns, format, shell.out.colour);
             shell.out.text(&text)?;
             shell.out.flush()?;
             for line in plan.troubles.iter().map(ToString::to_string).chain(plan.notes.clone()) {
@@ -55,7 +58,7 @@ pub(super) fn print(
 }
 
 /// The form that `match -o json` promises; several apps are told apart by one key more.
-pub(super) fn as_json(plan: &Plan, apps: &[App], columns: Columns) -> Value {
+fn as_json(plan: &Plan, apps: &[&App], columns: Columns) -> Value {
     let mut placements = Vec::new();
     let mut unplaced = Vec::new();
     for app in &plan.apps {
@@ -73,6 +76,7 @@ pub(super) fn as_json(plan: &Plan, apps: &[App], columns: Columns) -> Value {
                 json!({
                     "component": missing.component, "replica": missing.replica,
                     "reasons": missing.reasons, "suggestion": missing.suggestion,
+                    "gaveUpAfter": missing.gave_up_after,
                 }),
                 &mut unplaced,
             );
@@ -109,7 +113,7 @@ fn step(step: &Step) -> String {
 }
 
 /// What has no place. An app that contradicts itself has none for any component.
-fn missing(plan: &Plan, app: &AppPlan, apps: &[App]) -> Vec<tombolo_model::app::Unplaced> {
+fn missing(plan: &Plan, app: &AppPlan, apps: &[&App]) -> Vec<Unplaced> {
     if app.outcome == Outcome::Placed || !app.unplaced.is_empty() {
         return app.unplaced.clone();
     }
@@ -125,12 +129,18 @@ fn missing(plan: &Plan, app: &AppPlan, apps: &[App]) -> Vec<tombolo_model::app::
     let components = apps.get(app.index).map_or(&[][..], |app| &app.spec.components);
     let unplaced = |component: &tombolo_model::component::Component| {
         let component = component.name.clone();
-        tombolo_model::app::Unplaced { component, reasons: reasons.clone(), ..Default::default() }
+        Unplaced { component, reasons: reasons.clone(), ..Default::default() }
     };
     components.iter().map(unplaced).collect()
 }
 
-fn for_people(plan: &Plan, apps: &[App], columns: Columns, format: Format, colour: bool) -> String {
+fn for_people(
+    plan: &Plan,
+    apps: &[&App],
+    columns: Columns,
+    format: Format,
+    colour: bool,
+) -> String {
     let several = apps.len() > 1 || columns == Columns::Steps;
     let mut header = vec!["COMPONENT", "REPLICA", "SITE", "NODE", "ENGINE", "SCORE"];
     if several {
@@ -190,26 +200,32 @@ pub(super) fn terms(terms: &BTreeMap<String, f64>) -> String {
 const NAMES_MAX: usize = 12;
 
 /// Instances with the same trouble are told once.
-fn without_place(plan: &Plan, app: &AppPlan, apps: &[App], colour: bool) -> String {
+fn without_place(plan: &Plan, app: &AppPlan, apps: &[&App], colour: bool) -> String {
     let mut text = String::new();
-    let mut told: Vec<(Vec<String>, Option<String>, Vec<String>)> = Vec::new();
+    let mut told: Vec<(Unplaced, Vec<String>)> = Vec::new();
     for one in missing(plan, app, apps) {
         let name = format!("{}/{}", one.component, one.replica);
-        let alike = told.iter_mut().find(|(reasons, suggestion, _)| {
-            *reasons == one.reasons && *suggestion == one.suggestion
-        });
+        let alike = told
+            .iter_mut()
+            .find(|(known, _)| known.reasons == one.reasons && known.suggestion == one.suggestion);
         match alike {
-            Some((_, _, names)) => names.push(name),
-            None => told.push((one.reasons, one.suggestion, vec![name])),
+            Some((_, names)) => names.push(name),
+            None => told.push((one, vec![name])),
         }
     }
-    for (reasons, suggestion, mut names) in told {
-        let has = if names.len() == 1 { "has" } else { "have" };
+    for (one, mut names) in told {
+        let Unplaced { reasons, suggestion, gave_up_after, .. } = one;
+        let has = match (gave_up_after, names.len()) {
+            (None, 1) => "has no place",
+            (None, _) => "have no place",
+            (Some(_), 1) => "waits for a place",
+            (Some(_), _) => "wait for a place",
+        };
         if names.len() > NAMES_MAX {
             let more = names.split_off(NAMES_MAX).len();
             names.push(format!("{more} more"));
         }
-        let line = format!("{} {has} no place:", harmless(&names.join(", ")));
+        let line = format!("{} {has}:", harmless(&names.join(", ")));
         text.push_str(&format!("{}\n", painted(Paint::Red, &line, colour)));
         for reason in reasons {
             text.push_str(&format!("  {}\n", harmless(&reason)));

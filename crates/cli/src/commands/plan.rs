@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use tombolo_model::AppId;
 use tombolo_placement::plan::{Outcome, Step};
 use tombolo_placement::{Continuum, Options, Plan, Scope, plan};
+use tombolo_plan::placing::Basis;
 
 use super::{
     placements::{self, Columns},
@@ -41,13 +42,12 @@ pub(super) async fn run(shell: &mut Shell, args: &PlanArgs) -> Result<Exit, Fail
     // A file is placed as the loop would do it; an app by its name as if it could be chosen anew.
     let scope = if args.files.is_empty() { Scope::All } else { Scope::Pending };
     let observed = &server.observed;
-    let changed = tombolo_plan::placing::changed(observed);
-    let options = Options { scope, changed, ..Options::default() };
+    let Basis { running, options } = Basis::without_memory(observed);
+    let options = Options { scope, ..options };
     let (continuum, troubles) = Continuum::of(&observed.sites, &observed.nodes, &observed.links);
     for trouble in &troubles {
         output::note(&format!("note: {}", harmless(&trouble.to_string())));
     }
-    let running = tombolo_plan::placing::running(observed);
     let planned = world::within(&args.search, |limits| {
         plan(&continuum, &observed.apps, &running, &options, limits)
     });

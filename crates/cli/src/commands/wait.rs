@@ -3,6 +3,10 @@
 use std::{ops::ControlFlow, time::Duration};
 
 use serde_json::Value;
+use tombolo_model::{
+    AppPhase, Reason,
+    condition::{AVAILABLE, DEGRADED, READY},
+};
 
 use super::selection::{self, CHUNK_SIZE, name_of, namespace_of};
 use crate::{
@@ -147,6 +151,7 @@ async fn observe(
         match judge(goal, object.as_ref(), subject.uid) {
             Verdict::Met => return Ok(()),
             Verdict::NotYet => (),
+            Verdict::InVain => return Err(in_vain(subject, object.as_ref())),
             Verdict::Never => {
                 let label = subject.resource.label(subject.name);
                 return Err(Failure::new(Exit::NotFound, format!("{label} is not there"))
@@ -160,6 +165,7 @@ async fn observe(
             match judge(goal, object.as_ref(), subject.uid) {
                 Verdict::Met => Ok(ControlFlow::Break(())),
                 Verdict::NotYet => Ok(ControlFlow::Continue(())),
+                Verdict::InVain => Err(in_vain(subject, object.as_ref())),
                 Verdict::Never => {
                     let label = subject.resource.label(subject.name);
                     let message = format!("{label} was deleted while it was waited for");
@@ -184,6 +190,8 @@ fn follow_query(subject: &Subject<'_>) -> crate::connection::Query {
 enum Verdict {
     Met,
     NotYet,
+    /// Something is wrong that no waiting mends.
+    InVain,
     /// There is no object to become anything, or no more.
     Never,
 }
@@ -199,10 +207,35 @@ fn judge(goal: &Goal, object: Option<&Value>, uid: Option<&str>) -> Verdict {
         (Goal::Condition { kind, status }, Some(object)) => has_condition(object, kind, status),
         (Goal::Field { path, value }, Some(object)) => has_field(object, path, value.as_deref()),
     };
-    match is_met {
-        true => Verdict::Met,
-        false => Verdict::NotYet,
+    match (is_met, goal, object) {
+        (true, _, _) => Verdict::Met,
+        (false, Goal::Condition { .. } | Goal::Field { .. }, Some(object))
+            if is_stuck(object) && is_of_success(goal) =>
+        {
+            Verdict::InVain
+        }
+        (false, _, _) => Verdict::NotYet,
     }
+}
+
+/// Whether the goal is that all is well: who waits for trouble does not mind trouble.
+fn is_of_success(goal: &Goal) -> bool {
+    match goal {
+        Goal::Condition { kind, status } => {
+            let is = |known: &str| kind.eq_ignore_ascii_case(known);
+            status.eq_ignore_ascii_case("True") && (is(READY) || is(AVAILABLE))
+        }
+        Goal::Field { value, .. } => value.as_deref() == Some(AppPhase::Running.as_str()),
+        Goal::Create | Goal::Delete => false,
+    }
+}
+
+/// Whether the object says of its present spec that something is wrong which outlasts all waiting.
+fn is_stuck(object: &Value) -> bool {
+    let conditions = object["status"]["conditions"].as_array();
+    let degraded = conditions.into_iter().flatten().find(|found| found["type"] == DEGRADED);
+    let reason = degraded.and_then(|degraded| Reason::of(degraded["reason"].as_str()?));
+    has_condition(object, DEGRADED, "True") && reason.is_some_and(Reason::outlasts_waiting)
 }
 
 /// A condition counts only if it is about the present spec: right after a change, the old
@@ -265,6 +298,13 @@ fn standing(object: Option<&Value>) -> String {
         (None, Some(message)) => message,
         (None, None) => "it is there, without a status that says more".to_owned(),
     }
+}
+
+fn in_vain(subject: &Subject<'_>, object: Option<&Value>) -> Failure {
+    let label = subject.resource.label(subject.name);
+    let standing = standing(object);
+    Failure::failed(format!("{label} needs a change before it can be as wanted: {standing}"))
+        .hint(format!("`tombolo describe {label}` shows more"))
 }
 
 fn too_late(subject: &Subject<'_>, goal: &Goal, last: Option<&Value>) -> Failure {
@@ -392,6 +432,28 @@ mod tests {
         check("create", None, Verdict::NotYet);
         check("create", Some(app()), Verdict::Met);
         check("phase=Running", None, Verdict::Never);
+    }
+
+    /// An App that is degraded for this reason.
+    fn degraded(reason: &str) -> Value {
+        json!({"metadata": {"generation": 2}, "status": {
+            "phase": "Degraded", "observedGeneration": 2,
+            "conditions": [{"type": "Degraded", "status": "True", "observedGeneration": 2,
+                "reason": reason}]}})
+    }
+
+    #[test]
+    fn nobody_waits_for_what_no_waiting_mends() {
+        check("condition=Ready", Some(degraded("NoSuchImage")), Verdict::InVain);
+        check("phase=Running", Some(degraded("CommandNotInImage")), Verdict::InVain);
+        check("phase=Running", Some(degraded("PortTaken")), Verdict::NotYet);
+        check("phase=Running", Some(degraded("CrashLoop")), Verdict::NotYet);
+        check("condition=Degraded", Some(degraded("NoSuchImage")), Verdict::Met);
+        check("condition=Degraded=False", Some(degraded("NoSuchImage")), Verdict::NotYet);
+        check("delete", Some(degraded("NoSuchImage")), Verdict::NotYet);
+        let mut mended = degraded("NoSuchImage");
+        mended["metadata"]["generation"] = json!(3);
+        check("condition=Ready", Some(mended), Verdict::NotYet);
     }
 
     #[test]

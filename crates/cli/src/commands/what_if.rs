@@ -1,9 +1,10 @@
 //! `tombolo what-if`: the plan that would follow. Writes nothing.
 
 use serde_json::json;
+use tombolo_model::Shared;
 use tombolo_model::app::Weights;
-use tombolo_placement::Options;
 use tombolo_placement::what_if::{Change, Difference, WhatIf, World, what_if};
+use tombolo_plan::placing::Basis;
 
 use super::{
     placements,
@@ -25,17 +26,15 @@ pub(super) async fn run(shell: &mut Shell, args: &WhatIfArgs) -> Result<Exit, Fa
     }
     let connection = shell.connect().await?;
     let server = Server::look(&connection).await?;
-    let running = tombolo_plan::placing::running(&server.observed);
-    let changed = tombolo_plan::placing::changed(&server.observed);
+    let Basis { running, options } = Basis::without_memory(&server.observed);
     let observed = server.observed;
     let world = World {
-        sites: observed.sites,
-        nodes: observed.nodes,
-        links: observed.links,
-        apps: observed.apps,
+        sites: owned(observed.sites),
+        nodes: owned(observed.nodes),
+        links: owned(observed.links),
+        apps: owned(observed.apps),
         running,
     };
-    let options = Options { changed, ..Options::default() };
     let found = world::within(&args.search, |limits| what_if(&world, &changes, &options, limits))
         .map_err(|trouble| world::as_failure(&trouble))?;
     match args.output {
@@ -53,6 +52,10 @@ pub(super) async fn run(shell: &mut Shell, args: &WhatIfArgs) -> Result<Exit, Fa
     }
     let lacks = found.differences.iter().any(|one| one.to.is_none());
     Ok(if lacks { Exit::NotPlaced } else { Exit::Ok })
+}
+
+fn owned<T: Clone>(objects: Vec<Shared<T>>) -> Vec<T> {
+    objects.into_iter().map(Shared::into_owned).collect()
 }
 
 fn as_json(found: &WhatIf) -> serde_json::Value {

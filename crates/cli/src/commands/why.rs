@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 use tombolo_model::app::{Decision, Placement, Unplaced};
 use tombolo_model::{App, AppId};
+use tombolo_placement::Continuum;
 use tombolo_placement::explain::{Pair, pair};
-use tombolo_placement::{Continuum, Options};
+use tombolo_plan::placing::Basis;
 
 use super::{
     placements,
@@ -60,12 +61,19 @@ async fn past(
     let phase = status.phase.map_or("Pending", |phase| phase.as_str());
     let message = status.message.as_deref().unwrap_or("nobody has looked at it yet");
     shell.out.line(&format!("{}: {phase}, {}", harmless(name), harmless(message)))?;
-    for at in placements {
+    for at in &placements {
         let text = placement(at, shell.out.colour);
         shell.out.text(&text)?;
     }
-    for one in unplaced {
-        let line = format!("{}/{} has no place:", one.component, one.replica);
+    for one in &unplaced {
+        let is_it = |at: &&&Placement| at.component == one.component && at.replica == one.replica;
+        let has = match (placements.iter().find(is_it), one.gave_up_after) {
+            (Some(_), None) => "runs there for now, and has no place as it is wanted",
+            (Some(_), Some(_)) => "runs there for now, and waits for a place as it is wanted",
+            (None, None) => "has no place",
+            (None, Some(_)) => "waits for a place",
+        };
+        let line = format!("{}/{} {has}:", one.component, one.replica);
         shell.out.line(&painted(Paint::Red, &harmless(&line), shell.out.colour))?;
         for reason in one.reasons.iter().chain(&one.suggestion) {
             shell.out.line(&format!("  {}", harmless(reason)))?;
@@ -127,8 +135,7 @@ async fn now(
     };
     let observed = &server.observed;
     let (continuum, _) = Continuum::of(&observed.sites, &observed.nodes, &observed.links);
-    let running = tombolo_plan::placing::running(observed);
-    let options = Options::default();
+    let Basis { running, options } = Basis::without_memory(observed);
     let mut all: Vec<Value> = Vec::new();
     for component in components {
         let about = (&id, component, node);

@@ -99,7 +99,7 @@ impl Server {
 
     pub(super) fn app(&self, id: &AppId) -> Result<&App, Failure> {
         let known = self.observed.apps.iter().find(|app| AppId::of(app) == *id);
-        known.ok_or_else(|| {
+        known.map(AsRef::as_ref).ok_or_else(|| {
             let name = id.name();
             Failure::new(Exit::NotFound, format!("there is no app {name:?}"))
                 .hint("`tombolo get apps -A` lists them all")
@@ -136,7 +136,7 @@ pub(super) fn within<T>(search: &SearchArgs, run: impl FnOnce(&Limits<'_>) -> T)
     let started = moment::monotonic();
     let stop = || search.time_limit.is_some_and(|limit| started.elapsed() >= limit);
     let work = if search.time_limit.is_some() { u64::MAX } else { WORK_DEFAULT };
-    run(&Limits { work, stop: &stop, seed: search.seed })
+    run(&Limits { work, stop: &stop, seed: search.seed, ..Limits::default() })
 }
 
 /// The document, if the text is one JSON object.

@@ -109,7 +109,7 @@ fn from_table(table: &Value, columns: Columns, prefix: Prefix<'_>) -> Grid {
         let metadata = &row["object"]["metadata"];
         let mut cells: Vec<String> = Vec::new();
         cells.extend(prefix.namespace.then(|| cell(&metadata["namespace"])));
-        cells.extend(shown.iter().map(|index| cell(&row["cells"][*index])));
+        cells.extend(shown.iter().map(|index| size_for_people(cell(&row["cells"][*index]))));
         let name = usize::from(prefix.namespace);
         if let (Some(label), Some(name)) = (prefix.label, cells.get_mut(name)) {
             name.insert_str(0, label);
@@ -117,6 +117,28 @@ fn from_table(table: &Value, columns: Columns, prefix: Prefix<'_>) -> Grid {
         cells
     };
     Grid { header, rows: array(&table["rows"]).iter().map(row).collect() }
+}
+
+/// `24684096Ki` as `23.5Gi`; whatever is no such size stays. Cut and not rounded: nobody is to read of
+/// more than there is.
+fn size_for_people(cell: String) -> String {
+    const UNITS: [&str; 5] = ["Ki", "Mi", "Gi", "Ti", "Pi"];
+    let found = UNITS.iter().enumerate().find_map(|(unit, name)| {
+        let digits =
+            cell.strip_suffix(name).filter(|text| text.bytes().all(|it| it.is_ascii_digit()));
+        Some((unit, digits?.parse::<u64>().ok()?))
+    });
+    let Some((mut unit, mut amount)) = found.filter(|(_, amount)| *amount >= 1024) else {
+        return cell;
+    };
+    let mut rest = 0;
+    while amount >= 1024 && unit + 1 < UNITS.len() {
+        (rest, amount, unit) = (amount % 1024, amount / 1024, unit + 1);
+    }
+    match rest * 10 / 1024 {
+        0 => format!("{amount}{}", UNITS[unit]),
+        tenths => format!("{amount}.{tenths}{}", UNITS[unit]),
+    }
 }
 
 fn heading(definition: &Value) -> String {
@@ -262,5 +284,21 @@ mod tests {
             <none>
         "#]],
         );
+    }
+
+    #[test]
+    fn sizes_are_for_people() {
+        let check = |given: &str, expected: &str| {
+            assert_eq!(size_for_people(given.to_owned()), expected);
+        };
+        check("24684096Ki", "23.5Gi");
+        check("8388608Ki", "8Gi");
+        check("1536Mi", "1.5Gi");
+        check("512Mi", "512Mi");
+        check("1023Ki", "1023Ki");
+        check("2", "2");
+        check("Ki", "Ki");
+        check("web-2048Ki", "web-2048Ki");
+        check("99999999999999999999Ki", "99999999999999999999Ki");
     }
 }

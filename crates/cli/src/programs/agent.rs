@@ -96,6 +96,10 @@ enum AgentCommand {
 /// Nothing is changed, and no server is needed. What the agent finds is what its Node shows; as
 /// root it sees more.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  sudo tombolo agent doctor
+  tombolo agent doctor -o json")]
 struct DoctorArgs {
     /// The agent's data folder.
     #[arg(long, value_name = "DIR")]

@@ -18,6 +18,10 @@ use crate::output::Out;
 /// Starts what it measures itself, in a folder that is removed afterwards. Where etcd is
 /// installed, it is measured in the same run on the same disk.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tombolo bench api
+  tombolo bench placement")]
 pub(crate) struct BenchArgs {
     /// What to measure.
     #[arg(value_parser = bench())]

@@ -1,6 +1,8 @@
 //! `tombolo controller`: the control plane without an agent for this machine, or the loops alone.
 
 use clap::Args;
+use tombolo_controller::Board;
+use tombolo_controller::clock::Clock;
 
 use super::up::{self, Part, UpArgs};
 use crate::args::Globals;
@@ -14,6 +16,10 @@ use crate::output;
 /// Kubernetes cluster with our kinds installed (`tombolo crds | kubectl apply -f -`). There may be
 /// several: one of them leads, by the Lease tombolo-leader in tombolo-system, the others stand by.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tombolo controller --listen 0.0.0.0:7070
+  tombolo controller --kubeconfig ~/.kube/config")]
 pub(crate) struct ControllerArgs {
     #[command(flatten)]
     up: UpArgs,
@@ -38,7 +44,9 @@ async fn run_loops(globals: &Globals) -> Result<(), Failure> {
         "the loops of {me} run against {}; Ctrl-C stops them",
         connection.server
     ));
-    let work = || tombolo_controller::run(|_| connection.client(), || up::stopped(stop.clone()));
+    let board = Board::new(Clock::start());
+    let work =
+        || tombolo_controller::run(&board, |_| connection.client(), up::stopped(stop.clone()));
     let stopped = up::stopped(stop.clone());
     tombolo_controller::leader::lead(connection.client(), &me, stopped, work).await;
     output::note("stopped");

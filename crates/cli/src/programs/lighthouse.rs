@@ -22,6 +22,9 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// known address. Registering takes a token of role manager (`tombolo token create`), listing any
 /// token: GET /tombolo/controllers.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tombolo lighthouse --listen 0.0.0.0:7071")]
 pub(crate) struct LighthouseArgs {
     #[command(flatten)]
     up: UpArgs,

@@ -8,6 +8,7 @@ mod beside;
 mod controller;
 mod down;
 mod lighthouse;
+mod loops;
 mod up;
 
 use clap::Subcommand;

@@ -7,25 +7,31 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tombolo_agent::engines::DockerAt;
-use tombolo_apiserver::serve::{self, Limits};
-use tombolo_apiserver::{Api, garbage, lighthouse};
-use tombolo_controller::clock::time_of_day;
+use tombolo_apiserver::traffic::Limits;
+use tombolo_apiserver::{Api, garbage, serve};
+use tombolo_controller::Board;
+use tombolo_controller::clock::{Clock, time_of_day};
 use tombolo_demo::{self as demo, Demo};
+use tombolo_gate::Gate;
 use tombolo_identity::home::{self, Home};
 use tombolo_identity::{Subject, tls};
-use tombolo_store::{Options, Store};
+use tombolo_store::Store;
 
 use super::agent::DockerArgs;
-use super::beside;
+use super::{beside, loops};
 use crate::failure::{Exit, Failure};
-use crate::{output, places};
+use crate::{output, places, vault};
 
 const LISTEN_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7070);
+
+/// Open files that a server asks for; connections are the most of them.
+const FILES_WANTED: u64 = 65_536;
 
 /// What a stop may take before the process ends all the same.
 const STOP_TIME_MAX: Duration = Duration::from_secs(5);
@@ -35,6 +41,11 @@ const STOP_TIME_MAX: Duration = Duration::from_secs(5);
 /// The first start makes a certificate authority, an admin token and a kubeconfig. It runs until
 /// SIGTERM or Ctrl-C; what the agent has started goes on then.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tombolo up
+  tombolo up --demo
+  tombolo up --listen 0.0.0.0:7070 --data /var/lib/tombolo")]
 pub(crate) struct UpCommand {
     #[command(flatten)]
     up: UpArgs,
@@ -75,6 +86,18 @@ pub(crate) struct UpArgs {
     /// Register at the lighthouse that this kubeconfig names, so that agents find this server there.
     #[arg(long, value_name = "KUBECONFIG")]
     pub(crate) lighthouse: Option<PathBuf>,
+    /// Start although the data folder has the keys of a server and its store is gone: everything that
+    /// the server knew is forgotten.
+    #[arg(long)]
+    pub(crate) accept_empty_store: bool,
+    /// The key that Secrets are sealed with in the store, on another disk or as a credential;
+    /// DIR/secrets.key if left out, which the first start makes.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) secret_key_file: Option<PathBuf>,
+    /// Another bound at the door than the usual one, such as users=512; docs/operations.md has the
+    /// list. Repeatable.
+    #[arg(long = "limit", value_name = "NAME=NUMBER")]
+    pub(crate) limits: Vec<String>,
 }
 
 /// What runs beside the API.
@@ -135,21 +158,30 @@ async fn serve(args: &UpArgs, data: &Path, part: &Part) -> anyhow::Result<()> {
     let stop = stop_signal()?;
     let listener = listen(args, data, part).await?;
     let address = listener.local_addr()?;
+    if !args.accept_empty_store {
+        refuse_without_its_store(data)?;
+    }
     // The store first: it is locked while a server runs, whose kubeconfig must not be overwritten.
-    let store = Store::open(data, Options::default())?;
+    let options = vault::options(data, args.secret_key_file.as_deref())?;
+    let store = Store::open(data, options).map_err(|error| vault::told(data, error))?;
     let home = open_home(args, data, address)?;
     let api = Api::open(store, home.admin)
         .await
         .map_err(|failure| anyhow::anyhow!("cannot prepare the API: {}", failure.message))?
-        .signing_with(home.authority.clone());
+        .limited(limits(&args.limits)?);
+    let gate = Gate::open(api.client(Subject::system("gate")), Some(home.authority.clone()))?;
+    let board = Board::new(Clock::start());
+    let routes = tombolo_facade::router().merge(loops::route(board.clone()));
+    let api = api.streaming(gate.router()).serving(routes).telling_of(loops::health(board.clone()));
 
-    tokio::spawn(garbage::run(api.clone()));
-    register(args, &api, &home, address);
+    collect_garbage(&api, &board);
+    tokio::spawn(gate.clone().listen());
+    register(args, gate, &home, address);
     if *part != Part::Lighthouse {
         let (clients, until_stop) = (api.clone(), stop.clone());
         tokio::spawn(async move {
             let client = |name| clients.client(Subject::system(name));
-            tombolo_controller::run(client, || stopped(until_stop.clone())).await;
+            tombolo_controller::run(&board, client, stopped(until_stop)).await;
         });
     }
 
@@ -158,10 +190,10 @@ async fn serve(args: &UpArgs, data: &Path, part: &Part) -> anyhow::Result<()> {
         .context("cannot write DIR/address")?;
     let tls = tls::server_config(&home)?;
     let (agents, until_stop) = start_agents(part, &api, &home, stop);
-    let router = api.router().merge(api.guarded(tombolo_facade::router()));
+    let router = api.admitting(api.router());
+    let (limits, traffic) = (serve::Limits::default(), api.traffic());
     let until_stop = stopped(until_stop);
-    let serving = serve::serve(vec![listener], router, tls, Limits::default(), until_stop);
-    let ended = serving.await;
+    let ended = serve::serve(vec![listener], router, tls, limits, traffic, until_stop).await;
     if ended.cut > 0 {
         tracing::warn!(connections = ended.cut, "some were still busy and were cut off");
     }
@@ -170,6 +202,51 @@ async fn serve(args: &UpArgs, data: &Path, part: &Part) -> anyhow::Result<()> {
         Ok(Ok(ended)) => ended,
         Ok(Err(_)) | Err(_) => Ok(()),
     }
+}
+
+/// A server makes its store before its keys. Where only the keys are, the store was lost, and an empty
+/// one in its place would look as if all were well.
+fn refuse_without_its_store(data: &Path) -> anyhow::Result<()> {
+    if !data.join("ca.key").exists() || data.join("store.redb").exists() {
+        return Ok(());
+    }
+    let folder = data.display();
+    anyhow::bail!(
+        "{folder} has the keys of a server, but its store.redb is gone, and with it all that the server \
+         knew; bring back a backup with `tombolo restore --data {folder} FILE`, or begin with nothing: \
+         `tombolo up --accept-empty-store`"
+    )
+}
+
+/// Follows the store for as long as the process lives, however often it panics.
+fn collect_garbage(api: &Api, board: &Board) {
+    let (api, board) = (api.clone(), board.clone());
+    tokio::spawn(async move {
+        let client = api.client(Subject::system("garbage"));
+        tombolo_controller::keep(&board, &client, "garbage", || garbage::run(api.clone())).await;
+    });
+}
+
+fn limits(wanted: &[String]) -> anyhow::Result<Limits> {
+    let mut limits = Limits::default();
+    for one in wanted {
+        limits.set(one).map_err(|problem| anyhow::anyhow!("--limit {problem}"))?;
+    }
+    Ok(limits.within_files(more_files()))
+}
+
+/// Asks for as many open files as all connections need, and says how many there are: the usual 1,024
+/// are for programs that serve nobody.
+fn more_files() -> usize {
+    let allowed = getrlimit(Resource::Nofile);
+    let most = allowed.maximum.unwrap_or(FILES_WANTED).min(FILES_WANTED);
+    let current = allowed.current.unwrap_or(FILES_WANTED);
+    let raised = Rlimit { current: Some(most), maximum: allowed.maximum };
+    let files = match current < most && setrlimit(Resource::Nofile, raised).is_ok() {
+        true => most,
+        false => current,
+    };
+    usize::try_from(files).unwrap_or(usize::MAX)
 }
 
 async fn listen(args: &UpArgs, data: &Path, part: &Part) -> anyhow::Result<TcpListener> {
@@ -186,7 +263,10 @@ async fn listen(args: &UpArgs, data: &Path, part: &Part) -> anyhow::Result<TcpLi
             format!("cannot listen on {listen}; if the demo runs already, `tombolo down` ends it")
         }
         Part::LoopsAndAgent { .. } | Part::Loops | Part::Lighthouse => {
-            format!("cannot listen on {listen}")
+            format!(
+                "cannot listen on {listen}; if a server runs already, `tombolo get nodes` asks it; \
+                 --listen takes another address"
+            )
         }
     })
 }
@@ -242,10 +322,10 @@ fn demo_of(api: &Api, home: &Home) -> Demo {
 }
 
 /// With itself, and with the lighthouse that was named.
-fn register(args: &UpArgs, api: &Api, home: &Home, address: SocketAddr) {
+fn register(args: &UpArgs, gate: Gate, home: &Home, address: SocketAddr) {
     let name = tombolo_agent::machine::host_name();
     let addresses = addresses(home, &args.names, address);
-    tokio::spawn(lighthouse::keep(api.clone(), name.clone(), addresses.clone()));
+    tokio::spawn(gate.keep_registered(name.clone(), addresses.clone()));
     if let Some(kubeconfig) = &args.lighthouse {
         tokio::spawn(super::lighthouse::register_at(kubeconfig.clone(), name, addresses));
     }

@@ -52,6 +52,9 @@ pub(super) struct InstallArgs {
 /// Volumes of its containers go too, with what is in them; images stay, for others may use them. The
 /// node stays on the server until `tombolo node remove`. Does nothing where nothing is.
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  sudo tombolo agent uninstall")]
 pub(super) struct UninstallArgs {
     /// The agent's data folder.
     #[arg(long, value_name = "DIR", default_value = unit::DATA)]

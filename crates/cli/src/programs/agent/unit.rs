@@ -41,8 +41,8 @@ LimitNOFILE=65536
 # When memory is short, a workload goes before the one who would start it again.
 OOMScoreAdjust=-500
 
-# What follows holds for the workloads too, so nothing of it is in the way of an ordinary program;
-# the rest is up to the App, which can name a user for each of them.
+# What follows holds for the workloads too, so nothing of it is in the way of an ordinary program.
+# The agent confines each of them further, as a user of its App.
 LockPersonality=yes
 ProtectClock=yes
 ProtectHostname=yes
