@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests use beside Rust, as far as this machine allows: kubectl, strace, etcd,
-# iproute2, docker.io, docker-registry, busybox and the Python client of Kubernetes. What cannot be
-# had is named and does no harm: the tests that need it skip themselves and say so.
+# iproute2, docker.io, docker-registry, busybox, cargo-deny and the Python client of Kubernetes. What cannot
+# be had is named and does no harm: the tests that need it skip themselves and say so.
 set -uo pipefail
 
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/tombolo"
@@ -12,6 +12,8 @@ export PATH="$cache/bin:$PATH"
 kubectl_minor_min=29
 # What is built where there is Go and no package; its modules are published as v0.x.
 kubectl_module=v0.33.5
+
+cargo_deny_version=0.20.2
 
 have() { command -v "$1" >/dev/null 2>&1; }
 missing() { echo "cannot install $1: $2" >&2; }
@@ -121,8 +123,21 @@ install_python_client() {
     missing "the Python client" "pip cannot reach a package index"
 }
 
+# Built once, without optimising: it runs for seconds.
+install_cargo_deny() {
+  have cargo-deny && return
+  local folder
+  folder=$(mktemp -d)
+  # Not the target folder of our own build, whose profile and features are others.
+  CARGO_TARGET_DIR="$folder" cargo install --quiet --locked --debug --no-default-features \
+    --root "$cache" "cargo-deny@$cargo_deny_version" >/dev/null 2>&1 ||
+    missing cargo-deny "it cannot be built; licences and duplicates will not be checked"
+  rm -rf "$folder"
+}
+
 install_packages
 install_registry
 install_kubectl
 install_python_client
+install_cargo_deny
 exit 0

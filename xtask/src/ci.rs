@@ -62,6 +62,25 @@ const PROOF: &[Step] = &[
         command: &["cargo", "test", "--workspace", "--locked", "--no-fail-fast"],
         needs: None,
     },
+    // A store that answers too early is built on purpose; its crash test must find that out.
+    Step {
+        name: "planted bug",
+        command: &[
+            "cargo",
+            "test",
+            "--package",
+            "tombolo-store",
+            "--features",
+            "planted-bugs",
+            "--test",
+            "torture",
+            "--locked",
+        ],
+        needs: Some((
+            &["strace", "-V"],
+            "strace is not installed: whether the crash test finds a planted bug is not checked",
+        )),
+    },
     Step {
         name: "deny",
         command: &["cargo", "deny", "--workspace", "check", "bans", "licenses", "sources"],

@@ -57,6 +57,20 @@ impl Machine {
     }
 }
 
+/// A folder of the machine that an instance finds too, if it is assigned with [`sees`]: what runs is
+/// confined, and sees nothing else of the test's.
+pub fn shared_folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), mode).unwrap();
+    folder
+}
+
+/// What has to be in an Assignment for its instance to find a folder of the machine.
+pub fn sees(folder: &Path) -> Value {
+    json!({"allow": ["process", "host-path"], "run": {"process": {"workdir": folder}}})
+}
+
 impl Rig {
     pub async fn start() -> Rig {
         let tombolo = Tombolo::start().await;

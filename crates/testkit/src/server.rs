@@ -69,6 +69,12 @@ impl Tombolo {
         self.address = Some(address);
     }
 
+    /// The same, with these arguments for `tombolo up` from now on.
+    pub async fn restart_with(&mut self, arguments: &[&str]) {
+        self.arguments = arguments.iter().map(|one| (*one).to_owned()).collect();
+        self.restart().await;
+    }
+
     fn spawn(&self) -> Child {
         let log = File::options().create(true).append(true).open(self.log_path());
         let log = log.expect("a log can be written");

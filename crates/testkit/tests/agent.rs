@@ -8,7 +8,9 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use kube::api::{DeleteParams, ListParams};
 use serde_json::json;
 
-use tombolo_testkit::rig::{NODE, condition, kill9, marked, pid, read, runs, shell};
+use tombolo_testkit::rig::{
+    NODE, condition, kill9, marked, pid, read, runs, sees, shared_folder, shell,
+};
 use tombolo_testkit::{Rig, eventually, tools};
 
 #[tokio::test]
@@ -135,10 +137,14 @@ async fn what_cannot_run_says_why_in_a_sentence() {
 #[tokio::test]
 async fn an_update_keeps_the_old_one_until_the_new_one_is_well_and_goes_back_if_it_never_is() {
     let rig = Rig::start().await;
-    let flag = rig.tombolo.file("ready", "");
-    let check = json!({"health": {"exec": {"command": ["test", "-e", flag]},
-        "interval": "200ms", "failures": 1000}});
-    rig.assign("web", check).await;
+    let folder = shared_folder();
+    let flag = folder.path().join("ready");
+    std::fs::write(&flag, "").unwrap();
+    let check = json!({"exec": {"command": ["test", "-e", flag]}, "interval": "200ms",
+        "failures": 1000});
+    let mut spec = sees(folder.path());
+    spec["health"] = check;
+    rig.assign("web", spec).await;
     let old = pid(&rig.until_up("web").await);
 
     std::fs::remove_file(&flag).unwrap();
@@ -186,8 +192,9 @@ async fn a_process_of_another_user_reaches_its_folder_and_its_peers_by_name() {
         && exec sleep 3600";
     let process = json!({"command": ["sh", "-c", script], "user": "12345:12345",
         "files": [{"path": "/etc/conf", "content": "deep water"}]});
-    rig.assign("web", json!({"run": {"process": process}, "peers": [{"component": "store"}]}))
-        .await;
+    let spec = json!({"run": {"process": process}, "peers": [{"component": "store"}],
+        "allow": ["process", "host-user"]});
+    rig.assign("web", spec).await;
     let up = rig.until_up("web").await;
     let environment = read(pid(&up), "environ");
     let folder = environment.split('\0').find_map(|one| one.strip_prefix("TOMBOLO_DIR=")).unwrap();

@@ -71,7 +71,7 @@ impl Demo {
             chown(folder.path(), Some(NOBODY), Some(NOBODY)).unwrap();
         }
         let program = folder.path().join("tombolo");
-        copy_program(&program);
+        provide_program(&program);
         let mut demo = Demo { folder, program, process: None, user };
         demo.again();
         demo
@@ -178,11 +178,16 @@ impl Drop for Demo {
     }
 }
 
-/// Leaves it to another process: a file that this one has open for writing is, for a moment, also open
-/// in whatever another test forks, and cannot be executed until that has gone on to its own program.
-fn copy_program(to: &Path) {
-    let status = Command::new("cp").arg(binary::path()).arg(to).status().unwrap();
-    assert!(status.success(), "cannot copy the program under test");
+/// A second name of the same file, in a folder that `nobody` can reach: no disk is needed for it. Where the two
+/// folders lie on different disks, another process copies the file: a file that this process has open for
+/// writing is, for a moment, also open in whatever another test forks, and cannot be executed until then.
+fn provide_program(at: &Path) {
+    if fs::hard_link(binary::path(), at).is_ok() {
+        return;
+    }
+    let copied = Command::new("cp").arg(binary::path()).arg(at).output().unwrap();
+    let said = String::from_utf8_lossy(&copied.stderr);
+    assert!(copied.status.success(), "cannot copy the program under test: {said}");
 }
 
 /// The public address of the dashboard, as the App says it.

@@ -204,7 +204,7 @@ async fn what_cannot_run_says_why() {
     let fact = Instant::now();
     let nothing = json!({"image": IMAGE, "command": ["no-such-program"]});
     docker.assign("nothing", nothing, json!({})).await;
-    let message = rig.until_degraded("nothing", "CommandNotFound", fact).await;
+    let message = rig.until_degraded("nothing", "CommandNotInImage", fact).await;
     assert!(message.contains("\"no-such-program\" was not found"), "{message}");
 
     let fact = Instant::now();

@@ -19,7 +19,9 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use rig::{behind, on, record, run_agent, running, until_kept};
-use tombolo_testkit::rig::{NODE, condition, kill9, pid, print_time, runs, shell};
+use tombolo_testkit::rig::{
+    NODE, condition, kill9, pid, print_time, runs, sees, shared_folder, shell,
+};
 use tombolo_testkit::{Rig, eventually};
 use world::{Disk, Link};
 
@@ -223,13 +225,14 @@ async fn every_fact_is_told_with_a_condition_an_event_and_a_sentence() {
 #[tokio::test]
 async fn a_check_that_fails_is_told_and_the_instance_restarted() {
     let rig = Rig::start().await;
-    let flag = rig.tombolo.file("well", "");
-    rig.assign(
-        "web",
-        json!({"health": {"exec": {"command": ["test", "-e", flag]},
-            "interval": "200ms", "failures": 3}}),
-    )
-    .await;
+    let folder = shared_folder();
+    let flag = folder.path().join("well");
+    std::fs::write(&flag, "").unwrap();
+    let check = json!({"exec": {"command": ["test", "-e", flag]}, "interval": "200ms",
+        "failures": 3});
+    let mut spec = sees(folder.path());
+    spec["health"] = check;
+    rig.assign("web", spec).await;
     let old = pid(&rig.until_up("web").await);
     std::fs::remove_file(&flag).unwrap();
     let fact = Instant::now();
@@ -286,7 +289,11 @@ async fn an_update_that_fails_leaves_the_old_one_serving_and_says_so() {
     let fact = Instant::now();
     rig.change("web", key).await;
     let told = rig.until_degraded("web", "NoSuchEntry", fact).await;
-    assert!(told.contains("the old one serves") && told.contains("Write the Secret"), "{told}");
+    assert!(
+        told.contains("the old one serves")
+            && told.contains("Write it in the namespace of the App"),
+        "{told}"
+    );
     let available = condition(&rig.get("web").await, "Available");
     assert_eq!(available["status"], "True");
     assert!(available["message"].to_string().contains("the update fails"), "{available}");

@@ -8,15 +8,16 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
 use kube::api::{Api, ListParams, Patch, PatchParams};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tombolo_model::{App, Assignment, Node};
 
-use tombolo_testkit::rig::{kill_marked, read, runs};
+use tombolo_testkit::rig::{condition, kill_marked, marked, read, runs};
 use tombolo_testkit::{Tombolo, binary, eventually};
 
 #[path = "moving/door.rs"]
@@ -98,6 +99,12 @@ impl Land {
 
     async fn until_ready(&self, node: &str, status: &str) -> Value {
         self.until_condition(node, &format!("is Ready={status}"), |it| it["status"] == status).await
+    }
+
+    async fn is_ready(&self, node: &str) -> bool {
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        let found = serde_json::to_value(nodes.get_opt(node).await.unwrap()).unwrap();
+        condition(&found, "Ready")["status"] == "True"
     }
 
     async fn until_condition(&self, node: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
@@ -346,6 +353,93 @@ async fn what_is_cut_off_is_stopped_or_kept_as_its_rule_says() {
     assert_eq!(after, away, "the new one stays, and what was kept has never stopped");
     assert!(after.values().all(|at| runs(at.pid)));
     assert_eq!(land.assignments().await.len(), 3);
+}
+
+/// What becomes of an agent that can no longer stop what it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lost {
+    Killed,
+    Frozen,
+}
+
+/// An App with one instance that ends when it is cut off.
+fn singleton() -> Value {
+    let rule = json!({"stateful": true, "stopGrace": "1s",
+        "disconnect": {"action": "stop", "after": "2s"}});
+    app("shop", &[component("only", &["crane", "lift"], rule)])
+}
+
+/// The processes of the one component of [`singleton`], wherever they are.
+fn those_that_run(land: &Land) -> Vec<i32> {
+    let all = marked(&land.root().join("agents"));
+    all.into_iter().filter(|pid| read(*pid, "comm").trim() == "sleep").collect()
+}
+
+async fn never_there_twice(lost: Lost) {
+    let mut land = Land::start(&["crane@north", "lift@south"]).await;
+    land.apply(&singleton()).await;
+    let before = land.until_settled("shop", "it is up", |_| true).await;
+    let at = before["only"].node.clone();
+    let agent = Pid::from_child(&land.agents[&at]);
+    match lost {
+        Lost::Killed => {
+            let mut agent = land.agents.remove(&at).unwrap();
+            agent.kill().unwrap();
+            agent.wait().unwrap();
+        }
+        Lost::Frozen => kill_process(agent, Signal::STOP).unwrap(),
+    }
+    let away = eventually("it runs elsewhere", async || {
+        let running = those_that_run(&land);
+        assert!(running.len() <= 1, "{lost:?}: never two of it at once: {running:?}");
+        land.placed("shop").await.filter(|found| found["only"].node != at)
+    });
+    let away = away.await;
+    assert!(!runs(before["only"].pid) && runs(away["only"].pid));
+
+    match lost {
+        Lost::Killed => land.start_agent(&at, &[]),
+        Lost::Frozen => kill_process(agent, Signal::CONT).unwrap(),
+    }
+    eventually("the node is back, and it runs where it was moved to", async || {
+        let running = those_that_run(&land);
+        assert!(running.len() <= 1, "{lost:?}: nor when the agent is back: {running:?}");
+        let ready = land.is_ready(&at).await;
+        let found = land.placed("shop").await?;
+        (ready && land.assignments().await.len() == 1 && found == away).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_singleton_whose_agent_is_killed_ends_before_another_starts() {
+    never_there_twice(Lost::Killed).await;
+}
+
+#[tokio::test]
+async fn a_singleton_whose_agent_is_frozen_ends_before_another_starts() {
+    never_there_twice(Lost::Frozen).await;
+}
+
+#[tokio::test]
+async fn an_agent_that_starts_again_and_again_does_not_put_off_the_end_of_what_is_cut_off() {
+    let mut land = Land::start(&["crane@north"]).await;
+    land.apply(&singleton()).await;
+    let before = land.until_settled("shop", "it is up", |_| true).await;
+    land.doors["crane"].shut();
+    // Each agent lives for less than the rule's time, and so could never count to its end by itself.
+    eventually("it is ended", async || {
+        let mut agent = land.agents.remove("crane").unwrap();
+        agent.kill().unwrap();
+        agent.wait().unwrap();
+        land.start_agent("crane", &[]);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        (!runs(before["only"].pid)).then_some(())
+    })
+    .await;
+    assert!(those_that_run(&land).is_empty(), "and nobody begins it again");
+    land.doors["crane"].open();
+    land.until_settled("shop", "it is back with the server", |_| true).await;
 }
 
 #[tokio::test]

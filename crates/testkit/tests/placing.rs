@@ -156,7 +156,7 @@ async fn an_app_is_placed_with_reasons_and_goes_with_its_assignments() {
     let gone = tombolo.shell(&["why", "shop/data", "--node", "nowhere"]).await;
     assert_eq!(gone.code, Some(3), "{gone:?}");
 
-    tombolo.shell(&["delete", "app", "shop", "--yes", "--wait"]).await.ok();
+    tombolo.shell(&["delete", "app", "shop", "--yes"]).await.ok();
     let going = eventually("the Assignments are to go with their App", async || {
         let left = assignments(&client).await;
         left.iter().all(|one| one["metadata"]["deletionTimestamp"].is_string()).then_some(left)

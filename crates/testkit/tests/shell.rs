@@ -5,7 +5,7 @@
 use kube::config::Kubeconfig;
 use serde_json::json;
 
-use tombolo_testkit::{Ran, Tombolo};
+use tombolo_testkit::{Ran, Tombolo, eventually};
 
 const APP: &str = include_str!("fixtures/app.yaml");
 const NODE: &str = include_str!("fixtures/node.yaml");
@@ -126,7 +126,7 @@ async fn a_backup_can_be_restored() {
     tombolo.shell_with(&["apply", "-f", "-"], SITE).await.ok();
     let file = tombolo.data().join("saved.backup");
     let file = file.to_str().unwrap();
-    tombolo.shell(&["backup", file]).await.ok();
+    tombolo.shell(&["backup", "--plain", file]).await.ok();
     tombolo.shell(&["delete", "site/alps", "--yes", "--wait"]).await.ok();
     tombolo.shell_with(&["apply", "-f", "-"], NODE).await.ok();
     let before = version_of_list(&tombolo).await;
@@ -153,4 +153,20 @@ async fn secrets_are_for_their_owner_alone() {
         let mode = std::fs::metadata(tombolo.data().join(name)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");
     }
+}
+
+#[tokio::test]
+async fn the_loops_of_a_server_are_shown_and_well() {
+    let tombolo = Tombolo::start().await;
+    // The server answers before each of its loops has begun.
+    let shown = eventually("all loops", async || {
+        let shown = tombolo.shell(&["loops"]).await.ok();
+        let all = ["foreign", "garbage", "leases", "mirrors", "placing", "sites"];
+        all.iter().all(|name| shown.contains(name)).then_some(shown)
+    });
+    assert_has(&shown.await, &["LOOP", "STATE", "LAST REPORT", "RESTARTS", "LAST ERROR"]);
+    let board = tombolo.shell(&["loops", "-o", "json"]).await.json();
+    assert_eq!(board["mirrors"][0]["kind"], "App");
+    let health = http::Request::get("/readyz/loops?verbose").body(Vec::new()).unwrap();
+    assert_has(&tombolo.client().await.request_text(health).await.unwrap(), &["+]loop placing"]);
 }

@@ -146,6 +146,8 @@ async fn a_command_runs_inside_and_ends_as_it_ends_there() {
     assert_eq!(exec(&["printenv", "TOMBOLO_COMPONENT"], "").await.ok(), "web\n");
     let long = "0123456789abcdef\n".repeat(100_000);
     assert_eq!(exec(&["cat"], &long).await.ok(), long, "it is read while it is written");
+    let deaf = exec(&["sh", "-c", "exit 3"], &long).await;
+    assert_eq!(deaf.code, Some(3), "input that nobody takes does not hide how it ended: {deaf:?}");
     assert_eq!(exec(&["sh", "-c", "kill -9 $$"], "").await.code, Some(128 + 9));
     let missing = exec(&["no-such-command"], "").await;
     assert_eq!(missing.code, Some(127), "{missing:?}");
@@ -234,9 +236,9 @@ async fn http_get(address: &str, path: &str) -> Option<String> {
 async fn a_port_of_an_instance_is_reached_here_also_after_a_restart() {
     let rig = Rig::start().await;
     // Another server of ours is a web server like any other.
-    let data = rig.tombolo.data().parent().unwrap().join("inner").display().to_string();
+    let data = "$(TOMBOLO_DIR)/inner";
     let program = binary::path().display().to_string();
-    let command = [&program, "up", "--no-agent", "--listen", "127.0.0.1:$(PORT)", "--data", &data];
+    let command = [&program, "up", "--no-agent", "--listen", "127.0.0.1:$(PORT)", "--data", data];
     assign(&rig, "web", 0, json!({"command": command, "ports": [8080]})).await;
     let first = pid(&rig.until_up("web-0").await);
     let mut forwarding = rig.tombolo.shell_running(&["port-forward", "shop/web", ":8080", ":81"]);

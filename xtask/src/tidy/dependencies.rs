@@ -20,7 +20,9 @@ const TIERS: &[(&str, u8)] = &[
     ("tombolo-descriptor", 1),
     ("tombolo-document", 1),
     ("tombolo-plan", 1),
+    ("tombolo-seal", 2),
     ("tombolo-store", 2),
+    ("tombolo-gate", 2),
     ("tombolo-apiserver", 2),
     ("tombolo-identity", 2),
     ("tombolo-driver", 2),
@@ -42,8 +44,14 @@ const SIDEWAYS: &[(&str, &str)] = &[
     ("tombolo-plan", "tombolo-descriptor"),
     ("tombolo-plan", "tombolo-placement"),
     ("tombolo-placement", "tombolo-solver"),
+    ("tombolo-store", "tombolo-seal"),
+    ("tombolo-identity", "tombolo-seal"),
+    ("tombolo-apiserver", "tombolo-seal"),
     ("tombolo-apiserver", "tombolo-store"),
     ("tombolo-apiserver", "tombolo-identity"),
+    // The gate serves in both homes of the API: it knows neither the store nor the apiserver.
+    ("tombolo-apiserver", "tombolo-gate"),
+    ("tombolo-gate", "tombolo-identity"),
     ("tombolo-driver-docker", "tombolo-driver"),
     ("tombolo-driver-process", "tombolo-driver"),
     ("tombolo-bench", "tombolo-agent"),
@@ -60,6 +68,9 @@ const STRANGERS: &[(&str, &str)] = &[
     // Numbers only: what a document is, the solver must not need to know.
     ("tombolo-solver", "tombolo-model"),
     ("tombolo-solver", "tombolo-yaml"),
+    // A `kube::Client` is all that the gate has of the API.
+    ("tombolo-gate", "tombolo-store"),
+    ("tombolo-gate", "tombolo-apiserver"),
 ];
 
 /// Crates with which a pure crate could reach the world: time, chance, files, the net.
@@ -187,6 +198,12 @@ mod tests {
             "tombolo-store and tombolo-identity are both of tier 2 and must not know each other";
         check("tombolo-store", "tombolo-identity", Some(problem));
         check("tombolo-apiserver", "tombolo-store", None);
+        for inside in ["tombolo-store", "tombolo-apiserver"] {
+            let problem = format!(
+                "tombolo-gate and {inside} are both of tier 2 and must not know each other"
+            );
+            check("tombolo-gate", inside, Some(&problem));
+        }
     }
 
     #[test]
