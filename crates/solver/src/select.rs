@@ -111,6 +111,8 @@ pub fn select(problem: &Problem, limits: &Limits<'_>) -> Result<Selection, Inval
     let mut construct = Construct::new(&frame);
     let mut outcomes = vec![Outcome::NotFound; problem.parts.len()];
     let mut placed = Vec::new();
+    // Parts come by priority and are placed whole or not at all: an earlier part may be moved for a
+    // later one, and is never given up for it.
     for part in &frame.parts {
         let outcome = construct.part(&mut state, &part.blocks, &placed, &mut meter);
         if outcome == Outcome::Placed {
@@ -149,6 +151,8 @@ fn improve(
     let search = improve::by_neighbourhoods;
     if placed.len() <= EXACT_BLOCKS_MAX {
         let short = Rounds { count: 8, gain_least: 1e-3 };
+        // A short search for a good floor, because branch and bound prunes by it; then the first
+        // proof.
         search(state, placed, i64::MAX, short, meter.mark(0.1), &mut dice, meter);
         let bound = improve::exactly(state, placed, meter.mark(0.2), meter);
         // Where only room is short, a round is quick, and a tight packing lets few of them gain.
@@ -159,9 +163,12 @@ fn improve(
         if state.objective == bound || meter.over() {
             return bound;
         }
+        // With a better floor the proof that did not end before may end now.
         let again = improve::exactly(state, placed, meter.mark(0.5), meter);
         return bound.min(again);
     }
+    // Too many blocks for one kernel: the bound comes from relaxations, the answer from
+    // neighbourhoods.
     let bound = bound::of(state, placed, meter);
     let rounds = Rounds { count: 64, gain_least: 5e-4 };
     search(state, placed, bound, rounds, u64::MAX, &mut dice, meter);

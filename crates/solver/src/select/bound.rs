@@ -33,12 +33,15 @@ pub(super) fn of(state: &State<'_>, placed: &[BlockId], meter: &mut Meter<'_>) -
             plain.push(*block);
             continue;
         }
+        // Relaxation 1: each connected component alone on an empty continuum. Sees distance, no
+        // competition.
         let set = tied(frame, *block, &mut seen);
         sets += 1;
         bound += bound_of_set(&empty, &set, meter);
     }
     let now: i64 = plain.iter().filter_map(|block| state.at(*block)).map(|p| p.value).sum();
     bound += Market::new(state, &plain).bound(float(now), meter);
+    // Relaxation 2: all compete for nodes by prices, and distance costs the least it could.
     // A single set knows of its own competition.
     if sets > 1 {
         bound = bound.min(with_free_traffic(state, placed, meter));
@@ -52,6 +55,7 @@ fn with_free_traffic(state: &State<'_>, placed: &[BlockId], meter: &mut Meter<'_
     let frame = state.frame;
     let (low, high) = frame.cost_range.any;
     let placed_edges = frame.edges.iter().filter(|edge| state.at(edge.a).is_some());
+    // The smallest cost of any two zones bounds the traffic cost of an edge from below.
     let least: i64 = placed_edges.map(|edge| (edge.traffic * low).min(edge.traffic * high)).sum();
     let now: i64 = placed.iter().filter_map(|block| state.at(*block)).map(|p| p.value).sum();
     Market::new(state, placed).bound(float(now), meter) - float(least)
@@ -124,6 +128,7 @@ impl<'s, 'f> Market<'s, 'f> {
     /// Prices that come near to what is wanted and what is there; the least bound on the way.
     fn bound(&mut self, now: f64, meter: &mut Meter<'_>) -> f64 {
         let mut least = self.ask(meter).0;
+        // A warm start: prices near the dual optimum save rounds.
         self.first_prices();
         let mut step = 1.0;
         let mut stale = 0;
@@ -252,6 +257,7 @@ impl<'s, 'f> Market<'s, 'f> {
     }
 
     fn change(&mut self, load: &[f64], step: f64) -> bool {
+        // The same subgradient as in `prices`, per share of a whole node instead of per unit.
         let slope = |at: usize| match load[at] > 1.0 || self.price[at] > 0.0 {
             true => load[at] - 1.0,
             false => 0.0,

@@ -90,6 +90,8 @@ pub(super) fn search(
     for domain in &kernel.domains {
         next.extend(domain.spans.iter().map(|span| span.start));
     }
+    // What a block brings is added when it is decided. Pairs count with their maximum until one of
+    // their ends is placed, and with the true row of their table from then on.
     let settled = base + dual.paid + dual.pair_max.iter().sum::<f64>();
     let level = Level { score: dual.score.clone(), top: dual.top.clone(), next, settled };
     let places = vec![None; kernel.blocks.len()];
@@ -108,6 +110,7 @@ impl Search<'_, '_, '_> {
             return;
         }
         self.meter.spend(level.score.len() as u64 / 4 + 8);
+        // Fail first: a block without a place ends this branch before any other is tried.
         let Some((block, bound)) = self.next_block(level) else { return };
         if !self.worth_a_look(bound) {
             return;
@@ -120,6 +123,8 @@ impl Search<'_, '_, '_> {
             }
             if self.ended || self.meter.over() || self.meter.spent >= self.aim.until {
                 self.ended = true;
+                // The offers are sorted, so this bound holds for all that follow and are not looked
+                // at.
                 self.open = self.open.max(option.bound);
                 break;
             }
@@ -183,6 +188,8 @@ impl Search<'_, '_, '_> {
             let worth = &self.dual.worth[block];
             let span = &self.kernel.domains[block].spans[at - start];
             let after = level.next[at] + 1;
+            // Without a network the whole domain is one span, and the second best is the next place
+            // in it.
             if span.zone == ZoneRank::ANYWHERE && after < span.end {
                 second = second.max(best - level.top[at] + worth[after]);
             }
@@ -193,6 +200,7 @@ impl Search<'_, '_, '_> {
                     .iter()
                     .map(|pair| &self.kernel.pairs[*pair])
                     .any(|pair| self.places[pair.a].is_some() || self.places[pair.b].is_some());
+            // A block with many edges restricts others: it is worth deciding a little earlier.
             let weight = 1.0 + super::kernel::float(i64::try_from(pairs.len()).unwrap_or(0)) / 4.0;
             let regret = (best - second).min(1e15) * weight;
             if choice.is_none_or(|(nearer, most, _)| (near, regret) > (nearer, most)) {
@@ -208,6 +216,8 @@ impl Search<'_, '_, '_> {
         let offset = self.dual.offsets[block];
         let scores = &level.score[offset..self.dual.offsets[block + 1]];
         let best = scores.iter().copied().fold(NEVER, f64::max);
+        // Symmetry breaking: twins are placed in the order of their lists, which cuts n! orders to
+        // one.
         let at_least = domain.twin.and_then(|twin| self.places[twin]).map_or(0, |t| t.at);
         let at_most = self.twin_after[block].and_then(|twin| self.places[twin]);
         let at_most = at_most.map_or(usize::MAX, |taken| taken.at);
@@ -219,6 +229,7 @@ impl Search<'_, '_, '_> {
                 continue;
             }
             let without = bound - best + level.score[flat] - level.top[flat];
+            // Places that were cut from the list are never tried; their value remains in the bound.
             if !dead(span.more) {
                 unseen = unseen.max(without + span.more);
             }
@@ -258,6 +269,7 @@ impl Search<'_, '_, '_> {
             if self.places[other].is_some() {
                 continue;
             }
+            // The maximum of the pair is replaced by the row that the placed block has chosen.
             child.settled -= self.dual.pair_max[*number];
             let (start, end) = (self.dual.offsets[other], self.dual.offsets[other + 1]);
             let width = self.dual.offsets[pair.b + 1] - self.dual.offsets[pair.b];
@@ -286,6 +298,8 @@ impl Search<'_, '_, '_> {
             let domain = &self.kernel.domains[other];
             let theirs = &frame.blocks[self.kernel.blocks[other]];
             let engines = theirs.engines.iter().any(|group| own.engines.contains(group));
+            // Only the zone of the node that was just taken can have lost a place, except where an
+            // engine is shared.
             let spans = match domain.spans.first() {
                 _ if engines => 0..domain.spans.len(),
                 Some(span) if span.zone == ZoneRank::ANYWHERE => 0..1,

@@ -48,6 +48,8 @@ impl<'f> Construct<'f> {
     ) -> Outcome {
         let plain = |block: &BlockId| self.frame.blocks[*block].plain();
         meter.grant(4 * WORK_PER_BLOCK * blocks.len() as u64);
+        // Three attempts, each dearer than the one before: greedy, then the part in one zone, then
+        // with the others moved out of its way.
         let done = match blocks.iter().all(plain) {
             true => self.by_value(state, blocks, meter),
             false => by_chunks(state, blocks, meter),
@@ -109,6 +111,9 @@ impl<'f> Construct<'f> {
         let full = |place: &Place| {
             state.left(place.node).iter().zip(least).any(|(left, least)| left < least)
         };
+        // A place that has no room for the least demand of its class will have none later either:
+        // nothing is taken out meanwhile (`part` starts anew where others have moved). So full
+        // places are passed once, not once for each block.
         while *next < places.len() && full(&places[*next]) {
             *next += 1;
         }
@@ -198,6 +203,7 @@ fn solve(
     first: bool,
     meter: &mut Meter<'_>,
 ) -> (Option<Vec<Place>>, bool) {
+    // No place for one of the blocks is a proof as well.
     let Some(mut kernel) = Kernel::new(state, blocks, width, meter) else { return (None, true) };
     let dual = Dual::new(&mut kernel, state, None, 3, meter);
     if dead(dual.bound) {
@@ -206,6 +212,7 @@ fn solve(
     meter.grant(work.min(4 * WORK_PER_BLOCK * blocks.len() as u64));
     let until = meter.spent.saturating_add(work);
     let found = branch::search(&kernel, &dual, state, Aim { floor: None, until, first }, meter);
+    // Only a search that has seen everything proves that there is nothing.
     let none = found.places.is_none() && dead(found.open);
     (found.places, none)
 }
@@ -255,6 +262,7 @@ fn packed(
     }
     match fit::all(state, blocks, meter.mark(PACKING_SHARE), meter) {
         Fit::Found => return Some(Outcome::Placed),
+        // Impossible beside the others is no proof: the others could move.
         Fit::Impossible if placed.is_empty() => return Some(Outcome::Infeasible),
         Fit::Impossible | Fit::Unknown => (),
     }
@@ -281,6 +289,7 @@ fn with_others_moved(state: &mut State<'_>, blocks: &[BlockId], meter: &mut Mete
     }
     let work = 10 * WORK_PER_BLOCK * blocks.len() as u64;
     let mut empty = State::new(state.frame);
+    // Where the part would go on an empty continuum shows who is in its way.
     let (alone, none) = solve(&mut empty, blocks, FULL, work, true, meter);
     if none {
         return Outcome::Infeasible;
@@ -289,6 +298,7 @@ fn with_others_moved(state: &mut State<'_>, blocks: &[BlockId], meter: &mut Mete
     let mut asked: Vec<BlockId> = wanted.flat_map(|node| state.on(node)).collect();
     asked.sort_unstable();
     asked.dedup();
+    // Cut before the search: with more blocks than this it would not end within its work.
     asked.truncate(ASKED_MAX);
     let before = take_all(state, &asked);
     let mut all: Vec<BlockId> = blocks.iter().chain(&asked).copied().collect();

@@ -49,11 +49,15 @@ impl Dual {
         meter: &mut Meter<'_>,
     ) -> Dual {
         let mut dual = Dual::start(kernel);
+        // Arc consistency first: what can be in no answer must not hold the bound up.
         dual.strike_out(kernel, meter);
         let mut best: Option<(Dual, Vec<Vec<f64>>)> = None;
         let mut prices: Option<Prices> = None;
         let mut step = 1.0;
         let mut stale = 0;
+        // Block coordinate descent on the Lagrangian dual. A sweep (message passing) never raises
+        // the bound; a change of prices (subgradient step) may, so the best multipliers seen are
+        // kept aside.
         for round in 0..rounds {
             let before = dual.bound;
             dual.sweep(kernel, meter);
@@ -66,9 +70,13 @@ impl Dual {
                 }
                 _ => (),
             }
+            // The bound is below the next whole objective: nothing better exists, and the kernel is
+            // done.
             if goal.is_some_and(|goal| dual.bound < goal + 1.0 - dual.slack) || meter.over() {
                 break;
             }
+            // Held, Wolfe and Crowder: a bound that does not come down means that the step is too
+            // long.
             if stale > 4 {
                 step *= 0.5;
                 stale = 0;
@@ -81,10 +89,14 @@ impl Dual {
                 prices = Some(Prices::new(kernel, state));
             }
             let priced = prices.as_mut().is_some_and(|prices| {
+                // Polyak's step needs a guess of the optimum. Without a known answer we guess 2 %
+                // below the bound, and never so close that the step vanishes.
                 let reach = goal.unwrap_or(dual.bound * 0.98).min(dual.bound * 0.9999);
                 let step = step * (dual.bound - reach).max(1.0);
                 prices.change(kernel, &mut dual, step, meter)
             });
+            // Nothing is overloaded and the sweeps have converged: further rounds would change
+            // nothing.
             if !priced && (settled || kernel.pairs.is_empty()) {
                 break;
             }
@@ -128,6 +140,8 @@ impl Dual {
         }
         let entries = kernel.pairs.iter().flat_map(|pair| &pair.table);
         size += entries.filter(|entry| !dead(**entry)).map(|entry| entry.abs()).sum::<f64>();
+        // An f64 sum of n terms is off by less than n · 2⁻⁵³ of the sum of their sizes; 1e-11
+        // leaves room for as many terms as a kernel can have.
         dual.slack = 1e-3 + 1e-11 * size;
         dual.score = dual.top.clone();
         dual
@@ -135,6 +149,8 @@ impl Dual {
 
     /// Strikes out every span that leaves a neighbour no span to go with, until none is left.
     fn strike_out(&mut self, kernel: &Kernel, meter: &mut Meter<'_>) {
+        // In the manner of AC-1: as long as something was struck out, all pairs are looked at
+        // again.
         let mut changed = kernel.pairs.iter().any(|pair| pair.table.iter().any(|e| dead(*e)));
         while changed {
             changed = false;
@@ -179,6 +195,8 @@ impl Dual {
             meter.spend((height * width) as u64 / 4);
             high_best.clear();
             high_best.resize(width, NEVER);
+            // Max-marginals of both ends in one pass over the table: what a span can reach together
+            // with the best span of its neighbour.
             let (a, b) = (self.score[low..low + height].to_vec(), high);
             let mut a_after = a.clone();
             for (s, row) in pair.table.chunks_exact(width).enumerate() {
@@ -188,6 +206,9 @@ impl Dual {
                     row_best = row_best.max(entry + score);
                     *best = f64::max(*best, entry + a[s]);
                 }
+                // Half of the max-marginal for each end. The table gives up what its ends receive,
+                // so the sum of all three is the same function as before, and only its relaxation
+                // gets tighter.
                 let joint = (a[s] + row_best) / 2.0;
                 a_after[s] = if dead(row_best) || dead(a[s]) { NEVER } else { joint };
             }
@@ -211,6 +232,7 @@ impl Dual {
     }
 
     fn measure(&mut self, kernel: &Kernel) {
+        // Each block and each pair takes its maximum without regard to the others: the relaxation.
         let mut bound = self.paid;
         for block in self.offsets.windows(2) {
             bound += self.score[block[0]..block[1]].iter().copied().fold(NEVER, f64::max);

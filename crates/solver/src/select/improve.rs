@@ -44,6 +44,7 @@ pub(super) fn exactly(
     let zones = state.frame.zones.max(1);
     let small = blocks.len() * blocks.len() * zones <= PLACES_MAX
         && blocks.len() * zones * zones <= TABLES_MAX;
+    // Dominance: of n free blocks, none needs more than the n best places of a zone.
     let width = match small {
         true => Width { places: blocks.len(), zones },
         false => Width { places: 4, zones: 48 },
@@ -128,6 +129,9 @@ fn reseat(state: &mut State<'_>, freed: &[BlockId], meter: &mut Meter<'_>) {
 /// A block, those it talks to, and those on the nodes that it would rather have.
 fn neighbourhood(state: &State<'_>, blocks: &[BlockId], dice: &mut Dice) -> Vec<BlockId> {
     let frame = state.frame;
+    // The neighbourhood grows from one random block: first along its edges and groups (blocks that
+    // should move together), then to those who hold the places that it would rather have (blocks
+    // that are in the way).
     let mut freed = vec![blocks[dice.below(blocks.len())]];
     let most = FREED.0 + dice.below(FREED.1 - FREED.0 + 1);
     let add = |freed: &mut Vec<BlockId>, block: BlockId, most: usize| {
@@ -149,6 +153,8 @@ fn neighbourhood(state: &State<'_>, blocks: &[BlockId], dice: &mut Dice) -> Vec<
         }
         at += 1;
     }
+    // Twice, so that a chain can form: the second draw may meet a block that the first wish has
+    // added.
     for _ in 0..2 {
         let number = freed[dice.below(freed.len())];
         let block = &frame.blocks[number];
@@ -166,6 +172,7 @@ fn neighbourhood(state: &State<'_>, blocks: &[BlockId], dice: &mut Dice) -> Vec<
             there.into_iter().for_each(|other| add(&mut freed, other, most));
         }
     }
+    // The rest by chance, which keeps the search from freeing the same set again and again.
     while freed.len() < most.min(blocks.len()) {
         let other = blocks[dice.below(blocks.len())];
         match freed.contains(&other) {

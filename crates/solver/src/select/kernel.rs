@@ -66,6 +66,8 @@ impl Kernel {
             }
             kernel.domains.push(domain);
         }
+        // Order matters: pairs are tables over the zones that are kept, twins compare the places
+        // that are kept.
         kernel.keep_zones(state, width.zones);
         kernel.add_pairs(state.frame, meter);
         kernel.pairs_of = vec![Vec::new(); blocks.len()];
@@ -103,6 +105,8 @@ impl Kernel {
             let mut order: Vec<(i64, (i64, i64), usize)> =
                 spans.map(|(s, span)| (-domain.best(span), joint[span.zone.at()], s)).collect();
             let mut kept = vec![false; order.len()];
+            // Half of the zones for the block itself, half for those where the others are well off
+            // too: a zone that is second best for everybody is often where all of them end.
             let half = keep / 2;
             order.select_nth_unstable_by_key(half, |(alone, _, s)| (*alone, *s));
             order[..half].iter().for_each(|(_, _, s)| kept[*s] = true);

@@ -139,6 +139,8 @@ impl Search<'_, '_> {
             values.sort_unstable_by(|a, b| b.total_cmp(a));
             self.sacks.price[block] = values.get(2).or(values.last()).copied().unwrap_or(0.0);
         }
+        // Twice: places that were struck out make the knapsacks smaller, and with them the second
+        // bound.
         for _ in 0..2 {
             self.find_prices(&mut root);
             if !self.worth_a_look(self.bound(&root)) || !self.strike_out(&root) {
@@ -183,6 +185,8 @@ impl Search<'_, '_> {
                     stale = 0;
                 }
             }
+            // Subgradient method on the prices of the blocks, as in `prices`, here for the relaxed
+            // constraint that each block is taken exactly once.
             let slopes = slopes(level, self.sacks.blocks);
             let steepness: f64 = slopes.iter().map(|slope| slope * slope).sum();
             if steepness == 0.0 || !self.worth_a_look(bound) || self.meter.over() {
@@ -223,6 +227,7 @@ impl Search<'_, '_> {
     fn offers(&mut self, level: &Level, block: usize, bound: f64) -> Vec<Offer> {
         let bit = 1u64 << block;
         let open = level.open & !bit;
+        // The bound without this block: its price goes, and the nodes that took it choose again.
         let mut rest = bound - self.sacks.price[block];
         let mut without: Vec<(usize, f64)> = Vec::new();
         for (node, take) in level.takes.iter().enumerate().filter(|(_, take)| take.set & bit != 0) {
@@ -238,11 +243,14 @@ impl Search<'_, '_> {
                 continue;
             }
             let value = self.sacks.value(node, block);
+            // Reduced-cost fixing in two steps: first the cheap test, then the one that fills the
+            // node anew.
             if !self.worth_a_look(rest + value) {
                 continue;
             }
             let before = without.iter().find(|(other, _)| *other == node);
             let before = before.map_or(level.takes[node].gain, |(_, gain)| *gain);
+            // The node with the block on it fills the rest of itself as well as it can.
             let barred = self.sacks.seat(node, block);
             let after = self.sacks.best(node, open).gain;
             self.sacks.unseat(node, block, barred);
@@ -266,6 +274,8 @@ impl Search<'_, '_> {
             self.open = self.open.max(bound);
             return;
         }
+        // A block that no node takes, or several do, is what keeps the relaxation from being an
+        // answer.
         let (mut once, mut twice) = (0, 0);
         for take in &level.takes {
             twice |= once & take.set;

@@ -45,6 +45,8 @@ impl Prices {
             }
         }
         let blocks = || kernel.blocks.iter().map(|number| &frame.blocks[*number]);
+        // Blocks that avoid each other on a node share one more resource of it, of which there is
+        // one.
         let mut groups: Vec<u32> = blocks().flat_map(|block| &block.apart).copied().collect();
         groups.retain(|group| frame.apart[*group as usize].scope == Scope::Node);
         groups.sort_unstable();
@@ -54,6 +56,8 @@ impl Prices {
         for node in &nodes {
             left.extend(state.left(*node).iter().map(|left| amount(*left)));
             left.extend(groups.iter().map(|_| 1.0));
+            // Cover inequalities: at most k blocks of more than 1/(k+1) of a resource fit on a
+            // node.
             left.extend(CROWDS.iter().flat_map(|most| vec![*most; frame.dims]));
         }
         let demand = blocks().map(|block| demand_of(frame, block, &groups)).collect();
@@ -83,6 +87,8 @@ impl Prices {
         step: f64,
         meter: &mut Meter<'_>,
     ) -> bool {
+        // The subgradient at these prices: what the favourites of all blocks take of each resource,
+        // less what is there.
         let mut load = vec![0.0; self.price.len()];
         for (b, domain) in kernel.domains.iter().enumerate() {
             meter.spend(domain.spans.len() as u64);
@@ -98,6 +104,8 @@ impl Prices {
         let mut steepness = 0.0;
         for (at, load) in load.iter().enumerate() {
             let left = self.left[at];
+            // Complementary slackness: a resource that is free and not wanted too much keeps its
+            // price of 0.
             if left > 0.0 && (*load > left || self.price[at] > 0.0) {
                 slope[at] = load / left - 1.0;
                 steepness += slope[at] * slope[at];
@@ -112,6 +120,8 @@ impl Prices {
                 continue;
             }
             for at in here {
+                // Projected on prices of at least 0: a negative price would pay blocks for using a
+                // node.
                 let price = (self.price[at] + step / steepness * slope[at]).max(0.0);
                 dual.paid += price - self.price[at];
                 self.price[at] = price;

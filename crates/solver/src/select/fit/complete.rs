@@ -54,6 +54,8 @@ impl Search {
             let left = &kinds.left[node * kinds.dims..][..kinds.dims];
             left.iter().fold(0u64, |sum, left| sum.saturating_add(*left))
         };
+        // Small nodes first: they have the fewest maximal sets, so that a dead end shows near the
+        // root.
         order.sort_by_key(|node| (sum(node), *node));
         let mut by_size: Vec<usize> = (0..kinds.kinds.len()).collect();
         by_size.sort_by_key(|kind| (std::cmp::Reverse(kinds.kinds[*kind].size), *kind));
@@ -88,6 +90,8 @@ impl Search {
         meter: &mut Meter<'_>,
     ) -> End {
         while !meter.over() && meter.spent < until {
+            // Geometric restarts: an unlucky order at the root costs little, and the limit doubles
+            // until the search ends.
             let stop = meter.spent.saturating_add(DESCENT << self.descents.min(10)).min(until);
             self.descents += 1;
             let mut descent = Descent { kinds, stop, dice, meter, search: self, stopped: false };
@@ -95,6 +99,8 @@ impl Search {
                 return End::Found(self.answer());
             }
             if !descent.stopped {
+                // Every set of every node was tried, or left out for one that dominates it: a
+                // proof.
                 return if self.cut { End::Stopped } else { End::Nothing };
             }
         }
@@ -140,6 +146,7 @@ impl Descent<'_, '_> {
         if depth == self.search.order.len() || !self.hopeful(depth) {
             return false;
         }
+        // Nogoods: the nodes so far matter only by what they leave missing.
         let key = (u16::try_from(depth).unwrap_or(u16::MAX), self.search.missing.clone().into());
         if self.search.failed.contains(&key) {
             return false;
@@ -191,6 +198,8 @@ impl Descent<'_, '_> {
         let kinds = self.kinds;
         let node = self.search.order[depth];
         let left = kinds.left[node * kinds.dims..][..kinds.dims].to_vec();
+        // The waste that is left to all remaining nodes together (Martello and Toth: total room
+        // less total demand). A set that wastes more cannot be in an answer.
         let mut spare = self.search.room[depth].clone();
         for (kind, missing) in self.search.missing.iter().enumerate() {
             for (spare, demand) in spare.iter_mut().zip(&kinds.kinds[kind].demand) {
@@ -218,6 +227,8 @@ impl Descent<'_, '_> {
         for filling in &mut found {
             filling.luck = self.dice.roll() % 4;
         }
+        // Fullest first, and of equally full ones those with fewer and larger blocks: small ones
+        // fit in later.
         found.sort_by_key(|filling| (filling.unused, filling.blocks as u64 + filling.luck));
         found
     }
@@ -294,6 +305,7 @@ impl Filler<'_> {
         if left.iter().zip(self.spare).any(|(left, spare)| u128::from(*left) > *spare) {
             return;
         }
+        // Dominance: a set that could take one more is contained in one that has it.
         if self.there.iter().any(|kind| self.most(*kind, left) > 0) {
             return;
         }

@@ -96,6 +96,8 @@ pub(super) fn best(kinds: &Kinds, meter: &mut Meter<'_>) -> Packed {
         order
     };
     let mut found: Option<(u64, Packed)> = None;
+    // Which order and which rule win differs from problem to problem (Panigrahy and others,
+    // *Heuristics for vector bin packing*, 2011), so all are tried and the best goes on.
     for order in [ordered(&by_largest), ordered(&by_sum), ordered(&by_choice)] {
         for rule in [Rule::Best, Rule::Alike, Rule::First] {
             let packed = pack(kinds, &order, rule, meter);

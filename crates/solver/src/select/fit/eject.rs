@@ -26,6 +26,8 @@ pub(super) fn run(
         if meter.over() || meter.spent >= until {
             return false;
         }
+        // Guidance: a kind that was left over often becomes dear to eject, so that it keeps its
+        // place.
         penalty[kind] += 1;
         if let Some(ejection) = cheapest(packed, kinds, kind, &penalty, dice, meter) {
             for other in &ejection.kinds {
@@ -95,6 +97,7 @@ fn cheapest(
         choice.start(&must, lacks);
         meter.spend(choice.steps);
         if let Some((cost, size, set)) = choice.best {
+            // Equal ejections are drawn, or the search would turn in circles.
             let rank = (cost, size, dice.roll());
             if best.as_ref().is_none_or(|(least, _)| rank < *least) {
                 best = Some((rank, Ejection { node: *node, kinds: set }));
@@ -139,6 +142,7 @@ impl Choice<'_> {
         }
         for at in from..self.may.len() {
             let other = self.may[at];
+            // Members of a kind are the same: one of them stands for all at this depth.
             if at > from && self.may[at - 1] == other {
                 continue;
             }

@@ -166,6 +166,8 @@ impl Sacks {
             if left == 0 { 0.0 } else { wide(self.wanted(list, *dim)) / amount(left) }
         };
         let shares: Vec<f64> = (0..self.dims).map(|dim| share(&dim)).collect();
+        // A bound for several dimensions at once would be a knapsack of its own; Dantzig's bound
+        // over the scarcest one is valid, because the others only take sets away.
         let shortest = (0..self.dims).max_by(|a, b| shares[*a].total_cmp(&shares[*b]));
         for offer in list.iter_mut() {
             offer.need = shortest.map_or(0, |dim| self.demand[offer.block * self.dims + dim]);
@@ -177,6 +179,7 @@ impl Sacks {
         let mut filling = Filling { best: Take::default(), steps: 0 };
         self.add(node, list, room, (Take::default(), 0), &mut filling);
         self.steps += filling.steps;
+        // An unfinished knapsack is worth its Dantzig bound, or the sum would not be a bound.
         if filling.steps >= STEPS_MAX {
             filling.best.gain = ceiling;
         }
@@ -197,6 +200,7 @@ impl Sacks {
             filling.best = so_far;
         }
         let Some((first, rest)) = list.split_first() else { return };
+        // Branch and bound: even with divisible blocks the rest cannot catch up.
         if filling.steps >= STEPS_MAX || so_far.gain + ceiling(list, room) <= filling.best.gain {
             return;
         }
