@@ -12,10 +12,64 @@ pub fn detect(documents: &[Node]) -> Result<Format, Box<Diagnostic>> {
     found.map(|row| row.format).ok_or_else(|| Box::new(unknown(documents)))
 }
 
+/// A format that people have beside those that are read here.
+struct Stranger {
+    is: fn(&Node) -> bool,
+    what: &'static str,
+    way_out: &'static str,
+}
+
+const STRANGERS: &[Stranger] = &[
+    Stranger {
+        is: is_open_api,
+        what: "an OpenAPI document",
+        way_out: "the descriptor of an application; this text describes the requests of an API",
+    },
+    Stranger {
+        is: is_kustomization,
+        what: "a kustomization",
+        way_out: "what it renders: \"kubectl kustomize FOLDER\" writes that",
+    },
+    Stranger {
+        is: is_chart,
+        what: "the head of a Helm chart",
+        way_out: "what it renders: \"helm template FOLDER\" writes that",
+    },
+];
+
+fn is_open_api(document: &Node) -> bool {
+    let is_version = |key: &str| document.get(key).is_some_and(|version| version.raw().is_some());
+    (is_version("openapi") || is_version("swagger")) && document.get("info").is_some()
+}
+
+fn is_kustomization(document: &Node) -> bool {
+    let lists = ["resources", "bases", "patches", "patchesStrategicMerge", "configMapGenerator"];
+    match document.get("kind").and_then(Node::as_str) {
+        Some(kind) => kind == "Kustomization",
+        None => {
+            document.get("apiVersion").is_none()
+                && lists.iter().filter_map(|key| document.get(key)).any(|it| it.as_list().is_some())
+        }
+    }
+}
+
+fn is_chart(document: &Node) -> bool {
+    let texts = ["apiVersion", "name", "version"];
+    document.get("kind").is_none()
+        && texts.iter().all(|key| document.get(key).is_some_and(|text| text.raw().is_some()))
+}
+
 fn unknown(documents: &[Node]) -> Diagnostic {
     let Some(first) = documents.first() else {
         return Diagnostic::error("empty", Span::default(), "there is nothing in this text");
     };
+    let known = STRANGERS.iter().find(|stranger| (stranger.is)(first));
+    if let Some(Stranger { what, way_out, .. }) = known {
+        let message = format!("this is {what}, which describes no application");
+        let mut diagnostic = Diagnostic::error("unknown-format", beginning(first), &message);
+        diagnostic.expecting(*way_out);
+        return diagnostic;
+    }
     let message = "the format of this text is not recognised";
     let mut diagnostic = Diagnostic::error("unknown-format", beginning(first), message);
     diagnostic.expecting(
@@ -97,7 +151,7 @@ pub(crate) fn icos(documents: &[Node]) -> bool {
 }
 
 pub(crate) fn is_icos_header(document: &Node) -> bool {
-    document.get("kind").is_none() && document.get("components").is_some()
+    document.get("kind").is_none() && document.get("components").is_some() && !is_open_api(document)
 }
 
 pub(crate) fn compose(documents: &[Node]) -> bool {
@@ -107,9 +161,9 @@ pub(crate) fn compose(documents: &[Node]) -> bool {
 }
 
 pub(crate) fn kubernetes(documents: &[Node]) -> bool {
-    documents
-        .iter()
-        .any(|document| document.get("apiVersion").is_some() && document.get("kind").is_some())
+    let is_object =
+        |document: &Node| document.get("apiVersion").is_some() && document.get("kind").is_some();
+    documents.iter().any(|document| is_object(document) && !is_kustomization(document))
 }
 
 fn is_tosca(documents: &[Node]) -> bool {

@@ -5,11 +5,18 @@
 use std::collections::BTreeMap;
 
 use tombolo_model::component::{Connection, Protocol};
+use tombolo_model::run::Container;
 
 /// Longer texts are files, not addresses.
 const TEXT_BYTES_MAX: usize = 16 * 1024;
 /// As many as a component may have. One more is enough to be told; each is held against all others.
 const CONNECTIONS_MAX: usize = 64;
+
+/// How the names of variables end that hold no host.
+const NO_HOSTS: &[&str] = &[
+    "USER", "USERNAME", "LOGIN", "OWNER", "PASS", "PASSWD", "PASSWORD", "SECRET", "TOKEN", "KEY",
+    "DB", "DATABASE", "SCHEMA", "BUCKET", "TOPIC", "QUEUE", "REALM", "NAME",
+];
 
 /// What answers to a host name.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,17 +27,34 @@ pub(crate) struct Host {
     pub(crate) ports: Vec<(u16, u16)>,
 }
 
+/// A text in which others may be named.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Said<'t> {
+    /// The variable that has the text as its value; nothing for a word of a command line.
+    pub(crate) variable: Option<&'t str>,
+    pub(crate) text: &'t str,
+}
+
+/// What the environment and the command line of a container say.
+pub(crate) fn said_by(container: &Container) -> impl Iterator<Item = Said<'_>> {
+    let variables = container.env.iter().map(|(name, text)| Said { variable: Some(name), text });
+    let words = container.command.iter().chain(&container.args);
+    variables.chain(words.map(|text| Said { variable: None, text }))
+}
+
 /// The components that the texts name, each with the port where one is named; in order of the
 /// texts, without repetition.
 pub(crate) fn connections<'t>(
-    texts: impl Iterator<Item = &'t str>,
+    said: impl Iterator<Item = Said<'t>>,
     hosts: &BTreeMap<String, Host>,
     own_name: &str,
 ) -> Vec<Connection> {
     let mut found: Vec<Connection> = Vec::new();
-    for text in texts.filter(|text| text.len() <= TEXT_BYTES_MAX) {
+    for Said { variable, text } in said.filter(|said| said.text.len() <= TEXT_BYTES_MAX) {
+        let may_be_a_host = !variable.is_some_and(names_something_else);
         for mention in mentions(text) {
-            let is_certain = mention.is_address || mention.host.len() == text.trim().len();
+            let is_whole = mention.host.len() == text.trim().len();
+            let is_certain = mention.is_address || (is_whole && may_be_a_host);
             if !is_certain {
                 continue;
             }
@@ -68,6 +92,14 @@ pub(crate) fn add(found: &mut Vec<Connection>, connection: Connection) {
         Some(_) => (),
         None => found.push(connection),
     }
+}
+
+/// Whether the variable holds the name of a user, a database and the like. Those are often called as
+/// the component is that uses them, and `POSTGRES_USER=gitea` calls nobody.
+fn names_something_else(variable: &str) -> bool {
+    let variable = variable.to_ascii_uppercase();
+    let is_host = ["HOSTNAME", "HOST_NAME"].iter().any(|end| variable.ends_with(end));
+    !is_host && NO_HOSTS.iter().any(|end| variable.ends_with(end))
 }
 
 fn lookup<'h>(host: &str, hosts: &'h BTreeMap<String, Host>) -> Option<&'h Host> {
@@ -111,9 +143,12 @@ fn mentions(text: &str) -> Vec<Mention<'_>> {
             before if before.ends_with("http://") => Protocol::Http,
             _ => Protocol::Tcp,
         };
+        // In `postgres://gitea:word@store/db` the user stands where a host would.
+        let authority = text[end..].split(['/', ' ', '"', '\'', ',']).next().unwrap_or_default();
+        let is_user = before.ends_with("://") && authority.contains('@');
         let has_scheme = before.ends_with("://") || before.ends_with('@');
         let host = &text[start..end];
-        let is_address = port.is_some() || has_scheme || host.contains(".svc");
+        let is_address = !is_user && (port.is_some() || has_scheme || host.contains(".svc"));
         found.push(Mention { host, port, protocol, is_address });
     }
     found
@@ -136,8 +171,12 @@ mod tests {
             ("web-svc".to_owned(), host("web", &[(80, 8080), (443, 8443)])),
             ("own".to_owned(), host("own", &[(1, 1)])),
         ]);
-        let texts = texts.iter().copied();
-        let lines = connections(texts, &hosts, "own").into_iter().map(|connection| {
+        // `NAME=value` is a variable, anything else a word of the command line.
+        let said = texts.iter().map(|text| match text.split_once('=') {
+            Some((variable, text)) => Said { variable: Some(variable), text },
+            None => Said { variable: None, text },
+        });
+        let lines = connections(said, &hosts, "own").into_iter().map(|connection| {
             let port = connection.port.map_or("any port".to_owned(), |port| port.to_string());
             format!("{} {port} {}\n", connection.to, connection.protocol)
         });
@@ -177,6 +216,26 @@ mod tests {
         "#]],
         );
         check(&["keeps things in store for you", "own:1", "store-2:80", "restore"], expect![""]);
+    }
+
+    #[test]
+    fn names_of_users_databases_and_passwords_call_nobody() {
+        check(
+            &["POSTGRES_USER=store", "POSTGRES_DB=store", "password=store", "BUCKET_NAME=store"],
+            expect![""],
+        );
+        check(
+            &["DATABASE_URL=postgres://store:store@web-svc:80/store"],
+            expect![[r#"
+            web 8080 tcp
+        "#]],
+        );
+        check(
+            &["DB_HOSTNAME=store"],
+            expect![[r#"
+            store 5432 tcp
+        "#]],
+        );
     }
 
     #[test]

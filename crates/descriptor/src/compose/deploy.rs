@@ -176,7 +176,7 @@ enum Device {
 
 /// `linux/arm64/v8`
 fn read_platform(field: &Field<'_>, needs: &mut Needs, reader: &mut Reader<'_>) {
-    let Some(text) = field.str(reader) else { return };
+    let Some(text) = field.str(reader).filter(|text| !text.is_empty()) else { return };
     let mut parts = text.split('/');
     let first = parts.next().unwrap_or_default();
     let arch = match parts.next() {

@@ -217,31 +217,61 @@ fn name_end(text: &str) -> usize {
 }
 
 /// The lines of an env file: `NAME=value`, comments, quotes, `export`. A line without `=` names a
-/// variable of the surrounding shell, of which nothing is known here.
-pub(super) fn env_file(text: &str) -> Variables {
+/// variable of the surrounding shell, of which nothing is known here. A value may use what is `known`
+/// and the lines above it; `field` is what the file is read for, where mistakes are told.
+pub(super) fn env_file(
+    text: &str,
+    known: &Variables,
+    field: &Field<'_>,
+    reader: &mut Reader<'_>,
+) -> Variables {
     let mut variables = Variables::new();
+    // What the file itself says is nearer than what was known before.
+    let mut seen = known.clone();
+    let mut bytes_left = TOTAL_BYTES_MAX;
     for line in text.lines() {
         let line = line.trim();
         let line = line.strip_prefix("export ").unwrap_or(line);
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        if let Some((name, value)) = line.split_once('=') {
-            variables.insert(name.trim().to_owned(), env_value(value.trim()));
-        }
+        let Some((name, value)) = line.split_once('=') else { continue };
+        let value = match env_value(value.trim()) {
+            Quoted::AsItIs(value) => value,
+            Quoted::Filled(value) if !value.contains('$') => value,
+            Quoted::Filled(value) => {
+                let filled = Filler { field, variables: &seen, reader, depth: 0 }.fill(&value);
+                let Some(left) = bytes_left.checked_sub(filled.len()) else {
+                    let message = "the variables of the file grow too long";
+                    let expected = format!("{TOTAL_BYTES_MAX} bytes at most");
+                    field.error(reader, "too-large", message).expecting(expected);
+                    return variables;
+                };
+                bytes_left = left;
+                filled
+            }
+        };
+        seen.insert(name.trim().to_owned(), value.clone());
+        variables.insert(name.trim().to_owned(), value);
     }
     variables
 }
 
-fn env_value(value: &str) -> String {
-    for quote in ['"', '\''] {
-        let inside = value.strip_prefix(quote).and_then(|rest| rest.split_once(quote));
-        match inside {
-            Some((inside, _)) if quote == '"' => return inside.replace("\\n", "\n"),
-            Some((inside, _)) => return inside.to_owned(),
-            None => (),
-        }
+/// A value, by whether variables in it count.
+enum Quoted {
+    Filled(String),
+    /// It stands in single quotes.
+    AsItIs(String),
+}
+
+fn env_value(value: &str) -> Quoted {
+    let inside = |quote| value.strip_prefix(quote).and_then(|rest| rest.split_once(quote));
+    if let Some((inside, _)) = inside('"') {
+        return Quoted::Filled(inside.replace("\\n", "\n"));
+    }
+    if let Some((inside, _)) = inside('\'') {
+        return Quoted::AsItIs(inside.to_owned());
     }
     let end = value.find(" #").unwrap_or(value.len());
-    value[..end].trim_end().to_owned()
+    Quoted::Filled(value[..end].trim_end().to_owned())
 }

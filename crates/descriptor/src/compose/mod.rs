@@ -24,6 +24,7 @@ use tombolo_model::{App, AppSpec};
 use tombolo_yaml::Node;
 
 use crate::beyond::foreign;
+use crate::compose::interpolate::Variables;
 use crate::compose::mounts::Shared;
 use crate::compose::ports::PORTS_MAX;
 use crate::compose::service::Service;
@@ -78,8 +79,10 @@ fn name_of_file(reader: &Reader<'_>) -> String {
 
 /// The components of a compose project that belongs to the App of this name.
 pub(crate) fn read_project(root: &Field<'_>, app: &str, reader: &mut Reader<'_>) -> Vec<Component> {
-    let variables =
-        reader.file(ENV_FILE).map(|text| interpolate::env_file(&text)).unwrap_or_default();
+    let variables = match reader.file(ENV_FILE) {
+        Some(text) => interpolate::env_file(&text, &Variables::new(), root, reader),
+        None => Variables::new(),
+    };
     let filled = interpolate::document(root, &variables, reader);
     let root = Field { node: &filled, path: root.path.clone(), key_span: root.key_span };
     let Some(mut fields) = root.fields(reader) else { return Vec::new() };
@@ -165,9 +168,8 @@ impl Project<'_> {
                     None => call.tell_missing(names.keys().map(String::as_str), reader),
                 }
             }
-            let texts = container.env.values().chain(&container.command).chain(&container.args);
-            let texts = texts.map(String::as_str);
-            for found in mentions::connections(texts, &hosts, &component.name) {
+            let said = mentions::said_by(&container);
+            for found in mentions::connections(said, &hosts, &component.name) {
                 let what = format!("it calls {:?}, whose name is in its environment", found.to);
                 field.assumed(reader, &what);
                 mentions::add(&mut component.connects, found);

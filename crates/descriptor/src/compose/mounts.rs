@@ -7,7 +7,7 @@ use tombolo_yaml::Node;
 
 use crate::beyond::{Beyond, foreign};
 use crate::compose::contents::{self, CONTENT_BYTES_MAX, Content};
-use crate::compose::interpolate::Variables;
+use crate::compose::interpolate::{self, Variables};
 use crate::compose::{extensions, words};
 use crate::fields::{Field, Fields};
 use crate::reader::Reader;
@@ -75,6 +75,16 @@ impl<'a> Shared<'a> {
             }
         }
         shared
+    }
+
+    /// The variables of a file that a service names.
+    pub(super) fn env_file(
+        &self,
+        text: &str,
+        field: &Field<'_>,
+        reader: &mut Reader<'_>,
+    ) -> Variables {
+        interpolate::env_file(text, &self.variables, field, reader)
     }
 
     /// A variable that a service passes on from the surrounding shell.

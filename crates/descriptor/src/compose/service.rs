@@ -8,7 +8,7 @@ use tombolo_yaml::Value;
 use crate::beyond::{Beyond, Keep, foreign};
 use crate::compose::keys::{TAKEN, UNSAID};
 use crate::compose::mounts::Shared;
-use crate::compose::{deploy, extensions, interpolate, ports, words};
+use crate::compose::{deploy, extensions, ports, words};
 use crate::fields::{Field, Fields};
 use crate::kubernetes::pod::unsaid;
 use crate::reader::Reader;
@@ -233,7 +233,7 @@ fn read_environment(
         let single = files.node.as_list().is_none();
         let list = if single { vec![files.clone()] } else { files.list(reader) };
         for file in list {
-            read_env_file(&file, container, reader);
+            read_env_file(&file, shared, container, reader);
         }
     }
     let Some(environment) = fields.take("environment") else { return };
@@ -261,7 +261,12 @@ fn read_environment(
     }
 }
 
-fn read_env_file(file: &Field<'_>, container: &mut Container, reader: &mut Reader<'_>) {
+fn read_env_file(
+    file: &Field<'_>,
+    shared: &Shared<'_>,
+    container: &mut Container,
+    reader: &mut Reader<'_>,
+) {
     let mut required = true;
     let mut named = file.clone();
     if file.node.as_map().is_some() {
@@ -280,7 +285,7 @@ fn read_env_file(file: &Field<'_>, container: &mut Container, reader: &mut Reade
     match reader.file(path) {
         Some(text) => {
             named.changed(reader, "the variables of the file are in the App");
-            container.env.extend(interpolate::env_file(&text));
+            container.env.extend(shared.env_file(&text, &named, reader));
         }
         None if required => {
             named

@@ -20,7 +20,7 @@ use crate::kubernetes::scheduling::Selector;
 use crate::kubernetes::service::{self, Service};
 use crate::kubernetes::workload::{self, Workload};
 use crate::kubernetes::{LABEL_PART_OF, service::ingress_backends};
-use crate::mentions::{self, Host};
+use crate::mentions::{self, Host, Said};
 use crate::reader::Reader;
 
 /// As many as an App may have components; the names of each are held against all others.
@@ -118,13 +118,16 @@ impl<'a> File<'a> {
                 field.dropped(reader, "it is written by the cluster");
             }
         }
-        let name = fields.need("name", reader, "the name of the object");
-        for key in ["annotations", "finalizers", "generateName", "labels", "ownerReferences"] {
+        let named = workload::name_of(&mut fields, reader);
+        if let Some(begin) = named.as_ref().and_then(|named| named.drawn_from.as_ref()) {
+            begin.changed(reader, "the name is this beginning; a cluster would add letters to it");
+        }
+        for key in ["annotations", "finalizers", "labels", "ownerReferences"] {
             fields.take(key);
         }
         let known = ["annotations", "finalizers", "generateName", "labels", "name", "namespace"];
         fields.finish(foreign(&known), reader);
-        name?.text(reader)
+        Some(named?.name)
     }
 
     /// The App of this name, or else of the name that its workloads suggest.
@@ -277,8 +280,9 @@ impl<'a> File<'a> {
                 }
             }
         }
-        let texts = workload.pod.texts.iter().map(String::as_str);
-        component.connects = mentions::connections(texts, around.hosts, &component.name);
+        let said = workload.pod.texts.iter();
+        let said = said.map(|(variable, text)| Said { variable: variable.as_deref(), text });
+        component.connects = mentions::connections(said, around.hosts, &component.name);
         for connection in &component.connects {
             let what = format!("it calls {:?}, whose name is in its environment", connection.to);
             workload.root.head().assumed(reader, &what);

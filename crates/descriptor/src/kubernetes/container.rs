@@ -13,6 +13,7 @@ use crate::fields::{Field, Fields};
 use crate::kubernetes::pod::{Matters, Objects, Pod, Unsaid, unsaid};
 use crate::kubernetes::volumes::Volumes;
 use crate::kubernetes::{expand, probes, security};
+use crate::mentions;
 use crate::reader::Reader;
 
 /// Of all containers of a pod, and of a Service: more than a component may have, and few enough to
@@ -94,8 +95,8 @@ pub(super) fn read<'a>(
             }
         }
     }
-    pod.texts
-        .extend(container.env.values().chain(&container.command).chain(&container.args).cloned());
+    let said = mentions::said_by(&container);
+    pod.texts.extend(said.map(|said| (said.variable.map(str::to_owned), said.text.to_owned())));
     if let Some(ports) = fields.take("ports") {
         let most = PORTS_MAX.saturating_sub(pod.ports.len());
         for port in ports.at_most(ports.list(reader), most, reader) {

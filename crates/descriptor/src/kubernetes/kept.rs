@@ -27,6 +27,13 @@ pub(super) fn cleaned(node: &Node) -> Value {
             for key in WRITTEN_BY_CLUSTER {
                 metadata.remove(*key);
             }
+            // An object that is applied again and again needs one name.
+            if !metadata.contains_key("name")
+                && let Some(begin) = metadata.remove("generateName")
+            {
+                let name = begin.as_str().map(|begin| begin.trim_end_matches('-').to_owned());
+                metadata.insert("name".to_owned(), name.into());
+            }
         }
     }
     object

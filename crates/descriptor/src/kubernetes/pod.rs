@@ -37,9 +37,9 @@ pub(crate) struct Pod<'a> {
     /// Pods that it must not share a node with.
     pub(crate) apart: Vec<Selector<'a>>,
     pub(crate) spread: Option<Spread>,
-    /// Texts of its environment and command line, in which names of other services may stand; see
-    /// [`crate::mentions`].
-    pub(crate) texts: Vec<String>,
+    /// Variables with their values and words of its command line, in which names of other services may
+    /// stand; see [`crate::mentions`].
+    pub(crate) texts: Vec<(Option<String>, String)>,
 }
 
 /// The other objects of a file that a pod may refer to.

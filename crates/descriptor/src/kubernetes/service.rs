@@ -104,7 +104,9 @@ pub(super) fn read<'a>(
 fn read_port<'a>(field: &Field<'a>, reader: &mut Reader<'_>) -> Option<ServicePort<'a>> {
     let mut fields = field.fields(reader)?;
     let port = fields.need("port", reader, "a port, such as 8080")?.port(reader)?;
-    let node_port = fields.take("nodePort").and_then(|port| port.port(reader));
+    // 0 is what a client writes that leaves the choice to the cluster.
+    let node_port = fields.take("nodePort").filter(|port| port.node.raw() != Some("0"));
+    let node_port = node_port.and_then(|port| port.port(reader));
     let mut beyond = Beyond::new(Keep::Never, "Kubernetes");
     let mut protocol = match fields.take("protocol") {
         Some(word) => container::read_protocol(&word, &mut beyond, reader),

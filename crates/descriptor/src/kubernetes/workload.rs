@@ -1,4 +1,5 @@
-//! The kinds that run pods: Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob, Pod. Each
+//! The kinds that run pods: Deployment, StatefulSet, DaemonSet, ReplicaSet and the older
+//! ReplicationController, Job, CronJob, Pod. Each
 //! is a row in [`KINDS`]; whatever a row does not take stays in the manifests.
 
 use std::collections::BTreeMap;
@@ -80,6 +81,13 @@ const KINDS: &[Kind] = &[
         only_there: None,
         kept: &["minReadySeconds"],
     },
+    Kind {
+        name: "ReplicationController",
+        template: &["template"],
+        stateful: false,
+        only_there: None,
+        kept: &["minReadySeconds"],
+    },
     Kind { name: "Pod", template: &[], stateful: false, only_there: None, kept: &[] },
     Kind {
         name: "Job",
@@ -137,7 +145,7 @@ pub(crate) fn workload<'a>(
     let kind = KINDS.iter().find(|known| known.name == kind_name)?;
     top.take("apiVersion");
     let metadata = top.need("metadata", reader, "a mapping with the name")?;
-    let name = metadata.fields(reader)?.need("name", reader, "a name")?.text(reader)?;
+    let name = name_of(&mut metadata.fields(reader)?, reader)?.name;
     let ours = metadata.node.at(&["annotations", ANNOTATION_RUN]).and_then(Node::as_str);
     let keep = match ours {
         Some("container") => Keep::Never,
@@ -171,6 +179,29 @@ pub(crate) fn workload<'a>(
     let known: Vec<&str> = taken.into_iter().chain(kind.kept.iter().copied()).collect();
     fields.finish(foreign(&known), reader);
     Some(read)
+}
+
+/// What an object is called.
+#[derive(Debug)]
+pub(super) struct Named<'a> {
+    pub(super) name: String,
+    /// The beginning of a name, to which a cluster would add letters.
+    pub(super) drawn_from: Option<Field<'a>>,
+}
+
+/// Takes the name from an object's metadata.
+pub(super) fn name_of<'a>(fields: &mut Fields<'a>, reader: &mut Reader<'_>) -> Option<Named<'a>> {
+    let has_name = fields.peek("name").is_some();
+    match fields.take("generateName").filter(|_| !has_name) {
+        Some(begin) => {
+            let name = begin.text(reader)?.trim_end_matches('-').to_owned();
+            Some(Named { name, drawn_from: Some(begin) })
+        }
+        None => {
+            let name = fields.need("name", reader, "the name of the object")?.text(reader)?;
+            Some(Named { name, drawn_from: None })
+        }
+    }
 }
 
 impl<'a> Workload<'a> {

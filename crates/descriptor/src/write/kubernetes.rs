@@ -70,11 +70,8 @@ pub(super) fn take_mentioned(
     hosts: &BTreeMap<String, Host>,
 ) {
     let container = component.run.iter().find_map(|run| run.container.as_ref());
-    let texts = container
-        .into_iter()
-        .flat_map(|one| one.env.values().chain(&one.command).chain(&one.args))
-        .map(String::as_str);
-    let found = mentions::connections(texts, hosts, &component.name);
+    let said = container.into_iter().flat_map(mentions::said_by);
+    let found = mentions::connections(said, hosts, &component.name);
     for connection in &mut rest.connects {
         let bare = |one: &Connection| (one.to.clone(), one.port, one.protocol, one.app.clone());
         if found.iter().any(|known| bare(known) == bare(connection)) {

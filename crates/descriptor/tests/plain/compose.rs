@@ -241,3 +241,32 @@ fn a_file_without_a_name_goes_by_its_file_or_folder() {
     assert_eq!(name_of("../compose.yaml"), "compose");
     assert_eq!(name_of("stdin"), "compose");
 }
+
+#[test]
+fn variables_in_the_values_of_env_files_are_filled_in() {
+    let text =
+        "services:\n  web: {image: \"a:${TAG}\", env_file: web.env, platform: \"${ARCH:-}\"}\n";
+    let given = files(&[
+        (".env", "MAJOR=2\nTAG=${MAJOR}.1\n"),
+        ("web.env", "HOST=store\nURL=\"http://${HOST}:80/${TAG}\"\nRAW='${HOST}'\n"),
+    ]);
+    let web = component(&clean(text, &given), "web");
+    let run = web.run[0].container.as_ref().unwrap();
+    assert_eq!(run.image, "a:2.1");
+    assert_eq!(run.env["URL"], "http://store:80/2.1");
+    assert_eq!(run.env["RAW"], "${HOST}");
+    assert!(web.needs.unwrap_or_default().arch.is_empty());
+}
+
+#[test]
+fn an_env_file_cannot_multiply_itself() {
+    let mut lines = format!("A0={}\n", "x".repeat(1000));
+    for line in 1..40 {
+        let before = line - 1;
+        lines += &format!("A{line}=${{A{before}}}${{A{before}}}\n");
+    }
+    let text = "services:\n  web: {image: a}\n";
+    let source = tombolo_descriptor::Source { name: "test.yaml", text };
+    let reading = tombolo_descriptor::read(source, None, &files(&[(".env", &lines)]));
+    assert!(reading.diagnostics.iter().any(|one| one.message.contains("too long")));
+}

@@ -201,3 +201,29 @@ fn a_list_is_its_items() {
     let run = component(&reading, "a").run;
     assert_eq!(run[1].container.as_ref().unwrap().env["P_X"], "y");
 }
+
+#[test]
+fn what_older_files_and_clients_write_is_read() {
+    let controller = deployment("containers: [{name: web, image: nginx:1}]")
+        .replace("apps/v1", "v1")
+        .replace("Deployment", "ReplicationController")
+        .replace("{matchLabels: {app: a}}", "{app: a}");
+    let reading = clean(&controller, &NoFiles);
+    assert_eq!(component(&reading, "a").run[1].container.as_ref().unwrap().image, "nginx:1");
+
+    let service = "---\napiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec:\n  type: NodePort\n  \
+                   selector: {app: a}\n  ports: [{port: 80, nodePort: 0}]\n";
+    let text = deployment("containers: [{name: web, image: nginx:1}]") + service;
+    let exposed = component(&clean(&text, &NoFiles), "a").expose;
+    assert_eq!((exposed[0].port, exposed[0].public, exposed[0].published), (80, true, None));
+}
+
+#[test]
+fn a_name_that_a_cluster_would_draw_is_its_beginning() {
+    let text = "apiVersion: v1\nkind: Pod\nmetadata: {generateName: build-}\nspec:\n  \
+                containers: [{name: web, image: nginx:1}]\n";
+    let reading = clean(text, &NoFiles);
+    assert_eq!(component(&reading, "build").run[1].container.as_ref().unwrap().image, "nginx:1");
+    let said = reading.notes.iter().any(|note| note.message.contains("this beginning"));
+    assert!(said, "{:?}", reading.notes);
+}
