@@ -68,6 +68,7 @@ pub struct Converge {
     /// When those that run are to end without the agent, as their engine was last told.
     deadlines: BTreeMap<Id, Option<Deadline>>,
     has_deadlines: bool,
+    lost_host: bool,
 }
 
 /// How often a start was tried, and why the last try failed.
@@ -134,6 +135,7 @@ impl Converge {
             attempts: BTreeMap::new(),
             deadlines: BTreeMap::new(),
             has_deadlines: false,
+            lost_host: false,
         }
     }
 
@@ -182,6 +184,7 @@ impl Converge {
     /// Looks, decides, acts; once. Takes no hint of what changed, and does not retry.
     pub async fn activate(&mut self, now: &Now) -> Report {
         let look = observe::look(&self.drivers, &mut self.unanswered).await;
+        self.lost_host = matches!(look.silent.get(&Engine::Host), Some(Error::Unreachable { .. }));
         let nearby = self.nearby(&look, now);
         self.tell_peers(&look, &nearby);
         let jobs = self.jobs(&look, &nearby);
@@ -225,6 +228,11 @@ impl Converge {
         let mut ours =
             self.held.assignments.values().filter(|found| desired::is_ours(found, &self.place));
         ours.any(|assignment| look.silent.contains_key(&assignment.spec.engine))
+    }
+
+    /// Whether the engine for processes has lost its folder: nobody else can be out of reach there.
+    pub fn lost_host(&self) -> bool {
+        self.lost_host
     }
 
     /// Starts an action, if it is one that can be done.

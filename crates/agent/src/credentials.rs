@@ -31,7 +31,7 @@ const FILE_BYTES_MAX: u64 = 256 * 1024;
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    _lock: File,
+    lock: File,
 }
 
 /// Who the agent is, as the joining made it. In one file, so that its parts always fit together.
@@ -80,7 +80,7 @@ impl Folder {
             .open(path.join(LOCK))
             .map_err(|source| fail("lock", source))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Folder { path: path.into(), _lock: lock }),
+            Ok(()) => Ok(Folder { path: path.into(), lock }),
             Err(fs::TryLockError::WouldBlock) => Err(Error::InUse { path: path.into() }),
             Err(fs::TryLockError::Error(source)) => Err(fail("lock", source)),
         }
@@ -88,6 +88,11 @@ impl Folder {
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether this is still the folder that was locked, and not gone, nor another in its place.
+    pub fn is_whole(&self) -> bool {
+        tombolo_driver_process::is_file_at(&self.lock, &self.path.join(LOCK))
     }
 
     /// The text of a file, or `None` if there is no such file.
@@ -198,6 +203,20 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let _first = Folder::open(data.path()).unwrap();
         assert!(matches!(Folder::open(data.path()), Err(Error::InUse { .. })));
+    }
+
+    #[test]
+    fn a_folder_that_is_deleted_moved_or_replaced_is_not_whole() {
+        let data = tempfile::tempdir().unwrap();
+        let path = data.path().join("agent");
+        let folder = Folder::open(&path).unwrap();
+        assert!(folder.is_whole());
+        fs::rename(&path, data.path().join("elsewhere")).unwrap();
+        assert!(!folder.is_whole(), "moved");
+        let other = Folder::open(&path).unwrap();
+        assert!(!folder.is_whole() && other.is_whole(), "replaced");
+        fs::remove_dir_all(&path).unwrap();
+        assert!(!other.is_whole(), "deleted");
     }
 
     #[test]

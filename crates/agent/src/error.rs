@@ -18,6 +18,12 @@ pub enum Error {
     #[error("{} is in use by another agent", path.display())]
     InUse { path: PathBuf },
     #[error(
+        "{} was deleted or moved away while the agent had it: nothing more is started, so that \
+         nothing runs twice; what runs from there ends by itself",
+        path.display()
+    )]
+    FolderGone { path: PathBuf },
+    #[error(
         "there is nothing to join with: {} holds no certificate, and no join file was given; \
          `tombolo token create --site SITE -o FILE` makes one",
         folder.display()
@@ -51,6 +57,7 @@ impl Error {
             Error::File { .. }
             | Error::Malformed { .. }
             | Error::InUse { .. }
+            | Error::FolderGone { .. }
             | Error::NothingToJoinWith { .. }
             | Error::Refused { .. }
             | Error::Quarantined { .. }

@@ -105,7 +105,7 @@ pub async fn run_with(
     let pulse = Pulse { clock: workplace.clock, heartbeats, pace };
     let lived = tokio::select! {
         () = &mut shutdown => Ok(()),
-        () = work::run(workplace) => Ok(()),
+        error = work::run(workplace) => Err(error),
         ended = live(&mut agent, &settings, &connection, &mut replacer, &pulse) => ended,
     };
     let node = &agent.credentials.identity.node;
@@ -188,7 +188,7 @@ pub async fn run_beside(
     let pulse = Pulse { clock: workplace.clock, heartbeats, pace };
     tokio::select! {
         () = shutdown => (),
-        () = work::run(workplace) => (),
+        error = work::run(workplace) => return Err(error),
         () = beat_on(&client, &place.node, &instance, &pulse) => (),
     }
     part(&drivers).await;

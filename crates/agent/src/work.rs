@@ -73,8 +73,9 @@ struct Worker {
     spoken: Spoken,
 }
 
-/// Works for ever; ends when it is dropped, and leaves everything running.
-pub(crate) async fn run(workplace: Workplace) {
+/// Works for ever; ends when it is dropped, and leaves everything running. Comes back only when the
+/// folder of the agent is gone: an agent that sees nothing there would start everything a second time.
+pub(crate) async fn run(workplace: Workplace) -> Error {
     let (sender, mut news) = mpsc::channel(NEWS_MAX);
     let mut worker = Worker::new(workplace);
     let (wanted_sender, wanted) = watch::channel(worker.wanted());
@@ -107,9 +108,16 @@ pub(crate) async fn run(workplace: Workplace) {
         worker.see_to_the_forgotten();
         let wanted = worker.wanted();
         wanted_sender.send_if_modified(|known| put(known, wanted));
+        if !worker.workplace.folder.is_whole() {
+            break;
+        }
         wake_at = worker.activate().await;
+        if worker.converge.lost_host() {
+            break;
+        }
         earliest = clock.now() + LOOK_GAP_MIN;
     }
+    Error::FolderGone { path: worker.workplace.folder.path().to_owned() }
 }
 
 impl Worker {

@@ -59,6 +59,14 @@ impl Groups {
         (made, notes)
     }
 
+    /// The groups that there are of one instance, without any record of it.
+    pub(crate) fn find(&self, instance: &str) -> Vec<PathBuf> {
+        let own = self.hierarchies.iter().map(Hierarchy::own);
+        let mounts = self.hierarchies.iter().map(|hierarchy| hierarchy.mount.clone());
+        let found = own.chain(mounts).map(|parent| parent.join(&self.name).join(instance));
+        found.filter(|folder| folder.is_dir()).collect()
+    }
+
     /// What limits cannot be had, a sentence each.
     pub(crate) fn notes(&self) -> Vec<String> {
         let (folders, notes) = self.make("probe", Limits::SMALLEST);

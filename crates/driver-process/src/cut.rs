@@ -1,17 +1,18 @@
 //! The end of all instances of a folder at once, as a loss of power would bring it: nobody is asked,
 //! nothing is written down, and what lies in the folders stays. Called for `tombolo down --site`, to
-//! see what a continuum does without one of its sites; the driver itself never does this.
+//! see what a continuum does without one of its sites; the driver itself never does this. What it does
+//! is the same for one instance whose folder somebody has deleted ([`end_strays`]).
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::process::Signal;
 use tombolo_driver::InstanceId;
 
 use crate::folder::Folder;
-use crate::supervise::MARK;
+use crate::supervise::{MARK, SUPERVISES};
 use crate::{cgroup, procfs};
 
 /// Who is not gone after so many rounds is stuck in the kernel.
@@ -36,22 +37,39 @@ pub fn cut(folder: &Path) -> io::Result<usize> {
             cgroup::send(run.supervisor.pid, Signal::KILL);
         }
     }
-    let ended = instances.iter().filter(|instance| end(instance)).count();
+    let cgroups = |one: &Folder| one.instance().map(|record| record.cgroups).unwrap_or_default();
+    let ended = instances.iter().filter(|instance| end(instance, &cgroups(instance))).count();
     Ok(ended)
 }
 
-/// Kills whoever belongs to one instance; whether there was anybody.
-fn end(folder: &Folder) -> bool {
-    let cgroups = folder.instance().map(|record| record.cgroups).unwrap_or_default();
-    let mark = format!("{MARK}={}", folder.path().display()).into_bytes();
-    let belongs = |pid: &u32| {
-        procfs::environment(*pid).is_some_and(|entries| entries.contains(&mark))
-            && procfs::stat(*pid).is_some_and(|stat| !matches!(stat.state, 'Z' | 'X'))
+/// Kills what still runs for an instance of which no folder is left, and would run beside the one that
+/// is about to be started: its supervisors, then the instance. `cgroups` are those by its name.
+pub(crate) fn end_strays(folder: &Folder, cgroups: &[PathBuf]) -> bool {
+    let path = folder.path().as_os_str().as_encoded_bytes();
+    let supervises = |pid: &u32| {
+        procfs::arguments(*pid).is_some_and(|words| match words.as_slice() {
+            [.., word, last] => SUPERVISES.contains(&word.as_slice()) && last == path,
+            [] | [_] => false,
+        })
     };
-    let left = || -> Vec<u32> { procfs::all().into_iter().filter(belongs).collect() };
+    let supervisors: Vec<u32> = procfs::all().into_iter().filter(supervises).collect();
+    supervisors.iter().for_each(|pid| cgroup::send(*pid, Signal::KILL));
+    end(folder, cgroups) || !supervisors.is_empty()
+}
+
+/// Kills whoever belongs to one instance; whether there was anybody.
+fn end(folder: &Folder, cgroups: &[PathBuf]) -> bool {
+    let mark = format!("{MARK}={}", folder.path().display()).into_bytes();
+    let marked =
+        |pid: &u32| procfs::environment(*pid).is_some_and(|entries| entries.contains(&mark));
+    let lives = |pid: &u32| procfs::stat(*pid).is_some_and(|stat| !matches!(stat.state, 'Z' | 'X'));
+    let left = || -> Vec<u32> {
+        let grouped = cgroup::members(cgroups).into_iter();
+        grouped.chain(procfs::all().into_iter().filter(marked)).filter(lives).collect()
+    };
     let found = left();
     for _ in 0..ROUNDS_MAX {
-        cgroup::kill(&cgroups);
+        cgroup::kill(cgroups);
         let left = left();
         if left.is_empty() {
             break;
@@ -59,6 +77,6 @@ fn end(folder: &Folder) -> bool {
         left.into_iter().for_each(|pid| cgroup::send(pid, Signal::KILL));
         std::thread::sleep(LOOK_AGAIN);
     }
-    cgroup::remove(&cgroups);
+    cgroup::remove(cgroups);
     !found.is_empty()
 }

@@ -20,14 +20,14 @@
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use rustix::fs::FlockOperation;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tombolo_driver::{Deadline, Exit, InstanceId, Origin, PublishedPort};
+use tombolo_driver::{DeadlineRecord, Exit, InstanceId, Origin, PublishedPort};
 
 use crate::confine::Confinement;
 use crate::launch::LogLimits;
@@ -90,40 +90,11 @@ pub(crate) struct StopRecord {
     pub(crate) kill_at_ms: u64,
 }
 
-/// Written when the instance is not to outlive the agent's link to the controller for long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct DeadlineRecord {
-    /// When it is asked to end, in milliseconds since the boot.
-    pub(crate) end_at_ms: u64,
-    pub(crate) after_ms: u64,
-    pub(crate) grace_ms: u64,
-}
-
-impl DeadlineRecord {
-    pub(crate) fn of(deadline: Deadline) -> DeadlineRecord {
-        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let Deadline { at, after, grace } = deadline;
-        DeadlineRecord { end_at_ms: ms(at), after_ms: ms(after), grace_ms: ms(grace) }
-    }
-
-    /// From a line of the control pipe.
-    pub(crate) fn read(line: &str) -> Option<DeadlineRecord> {
-        let mut numbers = line.strip_prefix(PUT_OFF)?.split(' ').map(str::parse);
-        let mut next = || numbers.next()?.ok();
-        Some(DeadlineRecord { end_at_ms: next()?, after_ms: next()?, grace_ms: next()? })
-    }
-
-    /// The same, if the last word of the controller was at `now`; never later than before.
-    pub(crate) fn parted(self, now: Duration) -> DeadlineRecord {
-        let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-        let end_at_ms = self.end_at_ms.min(now.saturating_add(self.after_ms));
-        DeadlineRecord { end_at_ms, ..self }
-    }
-
-    /// The order that it becomes.
-    pub(crate) fn stop(self) -> StopRecord {
-        StopRecord { kill_at_ms: self.end_at_ms.saturating_add(self.grace_ms) }
-    }
+/// A deadline that the disk has no room for, from a line of the control pipe.
+pub(crate) fn read_put_off(line: &str) -> Option<DeadlineRecord> {
+    let mut numbers = line.strip_prefix(PUT_OFF)?.split(' ').map(str::parse);
+    let mut next = || numbers.next()?.ok();
+    Some(DeadlineRecord { end_at_ms: next()?, after_ms: next()?, grace_ms: next()? })
 }
 
 impl Folder {
@@ -134,6 +105,11 @@ impl Folder {
     /// Makes the folder and those inside; does nothing where they are.
     pub(crate) fn make(&self) -> io::Result<()> {
         // The user that the instance runs as must get through to `work`, and see nothing else.
+        // Not what it lies in: where that was deleted, nothing is begun anew.
+        match fs::DirBuilder::new().mode(0o711).create(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            Ok(()) | Err(_) => (),
+        }
         make_folder(&self.path, 0o711)?;
         self.make_lock()?;
         make_folder(&self.work(), 0o700)?;
@@ -309,6 +285,12 @@ impl Folder {
         }
     }
 
+    /// Whether `lock` is still the one of this folder. It is not when somebody has deleted the folder or
+    /// moved it away, whatever has been made in its place since.
+    pub(crate) fn is_locked_by(&self, lock: &File) -> bool {
+        is_file_at(lock, &self.path.join("lock"))
+    }
+
     fn reserve(&self) -> PathBuf {
         self.path.join("exit.reserve")
     }
@@ -326,6 +308,18 @@ impl Folder {
             _ = fs::remove_file(&partial);
         }
         written
+    }
+}
+
+/// Whether an open file is the one that its path names. A file system that does not answer says nothing.
+pub fn is_file_at(file: &File, path: &Path) -> bool {
+    let Ok(held) = file.metadata() else { return true };
+    match fs::metadata(path) {
+        Ok(found) => (held.dev(), held.ino()) == (found.dev(), found.ino()),
+        Err(error) => {
+            let gone = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
+            held.nlink() > 0 && !gone.contains(&error.kind())
+        }
     }
 }
 
@@ -352,19 +346,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_good_bye_brings_a_deadline_nearer_and_never_puts_it_off() {
-        let record = DeadlineRecord { end_at_ms: 36_000, after_ms: 10_000, grace_ms: 500 };
-        assert_eq!(record.parted(Duration::from_secs(1)).end_at_ms, 11_000);
-        assert_eq!(record.parted(Duration::from_secs(30)), record);
-        assert_eq!(record.stop(), StopRecord { kill_at_ms: 36_500 });
-    }
-
-    #[test]
     fn only_a_whole_line_puts_a_deadline_off() {
         let record = DeadlineRecord { end_at_ms: 3, after_ms: 2, grace_ms: 1 };
-        assert_eq!(DeadlineRecord::read(&format!("{PUT_OFF}3 2 1")), Some(record));
+        assert_eq!(read_put_off(&format!("{PUT_OFF}3 2 1")), Some(record));
         for line in ["", "3", "3 2 1", "put off to ", "put off to 3 2", "put off to 3 2 x"] {
-            assert_eq!(DeadlineRecord::read(line), None, "{line:?}");
+            assert_eq!(read_put_off(line), None, "{line:?}");
         }
     }
 }

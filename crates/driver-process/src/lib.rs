@@ -45,15 +45,16 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedMutexGuard, watch};
 use tokio::task::AbortHandle;
 use tombolo_driver::{
-    CheckOutcome, Confinement, Deadline, Driver, Error, ExecRequest, ExecSession, Instance,
-    InstanceId, LogRequest, LogStream, Probe, Result, Spec, State, Usage,
+    CheckOutcome, Confinement, Deadline, DeadlineRecord, Driver, Error, ExecRequest, ExecSession,
+    Instance, InstanceId, LogRequest, LogStream, Probe, Result, Spec, State, Usage,
 };
 use tombolo_model::Engine;
 
 use crate::cgroup::Groups;
 use crate::confine::Abilities;
 pub use crate::cut::cut;
-use crate::folder::{DeadlineRecord, Folder, StopRecord};
+pub use crate::folder::is_file_at;
+use crate::folder::{Folder, StopRecord};
 pub use crate::launch::LogLimits;
 use crate::users::Users;
 
@@ -115,7 +116,7 @@ pub fn open(folder: &Path, options: Options) -> Result<ProcessDriver> {
         runtime: Handle::current(),
         abilities: OnceLock::new(),
         users: Mutex::new(None),
-        _lock: lock,
+        lock,
     };
     let driver = ProcessDriver { inner: Arc::new(inner) };
     driver.inner.clear_remains();
@@ -158,7 +159,7 @@ pub(crate) struct Inner {
     abilities: OnceLock<Abilities>,
     /// Whom instances run as; opened when the first one needs a user.
     users: Mutex<Option<Users>>,
-    _lock: File,
+    lock: File,
 }
 
 impl Drop for ProcessDriver {
@@ -174,13 +175,38 @@ impl Inner {
     }
 
     fn ids(&self) -> Vec<InstanceId> {
-        let Ok(entries) = fs::read_dir(&self.folder) else { return Vec::new() };
-        let mut ids: Vec<InstanceId> = entries
-            .flatten()
-            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-            .collect();
+        self.try_ids().unwrap_or_default()
+    }
+
+    fn try_ids(&self) -> std::io::Result<Vec<InstanceId>> {
+        let entries = fs::read_dir(&self.folder)?.collect::<std::io::Result<Vec<_>>>()?;
+        let ids = entries.into_iter().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let mut ids: Vec<InstanceId> = ids.collect();
         ids.sort_unstable();
-        ids
+        Ok(ids)
+    }
+
+    /// An empty folder in place of the one that we have locked would look as if nothing ran, and
+    /// everything would be started a second time.
+    fn check_whole(&self) -> Result<()> {
+        if Folder::new(&self.folder).is_locked_by(&self.lock) {
+            return Ok(());
+        }
+        let why = "the folder was deleted or moved away while the agent had it";
+        Err(Error::Unreachable {
+            engine: Engine::Host,
+            address: self.folder.display().to_string(),
+            source: Arc::new(std::io::Error::new(std::io::ErrorKind::NotFound, why)),
+        })
+    }
+
+    fn list(self: &Arc<Inner>) -> Result<Vec<Instance>> {
+        self.check_whole()?;
+        let ids = self.try_ids().map_err(|error| Error::io("list the instances", error))?;
+        let found = ids.iter().filter_map(|id| self.look_at(id)).collect();
+        // What went during the look was not seen.
+        self.check_whole()?;
+        Ok(found)
     }
 
     /// Everything there is; supervisors that were killed are replaced on the way.
@@ -333,7 +359,7 @@ impl Driver for ProcessDriver {
     }
 
     fn list(&self) -> BoxFuture<'_, Result<Vec<Instance>>> {
-        self.blocking(|inner| Ok(inner.look()))
+        self.blocking(Inner::list)
     }
 
     fn usage(&self) -> BoxFuture<'_, Result<Vec<(InstanceId, Usage)>>> {
@@ -352,6 +378,7 @@ impl Driver for ProcessDriver {
             let started = self.blocking(move |inner| {
                 // Held until it is done, even if whoever asked waits no longer.
                 let _held = held;
+                inner.check_whole()?;
                 start::start(inner, &spec)
             });
             let waited = |_| Error::TimedOut { doing, after: PATIENCE };

@@ -88,14 +88,18 @@ pub(crate) fn descendants(ancestor: u32) -> Vec<u32> {
 
 /// The environment that a process was started with, as `NAME=value` each.
 pub(crate) fn environment(pid: u32) -> Option<Vec<Vec<u8>>> {
-    let bytes = fs::read(format!("/proc/{pid}/environ")).ok()?;
-    Some(
-        bytes
-            .split(|byte| *byte == 0)
-            .filter(|entry| !entry.is_empty())
-            .map(<[u8]>::to_vec)
-            .collect(),
-    )
+    strings(&format!("/proc/{pid}/environ"))
+}
+
+/// The program of a process and its arguments, without those that are empty.
+pub(crate) fn arguments(pid: u32) -> Option<Vec<Vec<u8>>> {
+    strings(&format!("/proc/{pid}/cmdline"))
+}
+
+fn strings(path: &str) -> Option<Vec<Vec<u8>>> {
+    let bytes = fs::read(path).ok()?;
+    let entries = bytes.split(|byte| *byte == 0).filter(|entry| !entry.is_empty());
+    Some(entries.map(<[u8]>::to_vec).collect())
 }
 
 /// The name of the program that a process runs.

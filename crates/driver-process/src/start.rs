@@ -10,17 +10,18 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use tombolo_driver::{
-    Error, Exit, InstanceId, Origin, Process, PublishedPort, Result, Secret, Spec, State, Workload,
+    DeadlineRecord, Error, Exit, InstanceId, Origin, Process, PublishedPort, Result, Secret, Spec,
+    State, Workload,
 };
 use tombolo_model::Engine;
 
 use crate::cgroup::{self, Limits};
-use crate::folder::{DeadlineRecord, Folder, InstanceRecord};
+use crate::folder::{Folder, InstanceRecord};
 use crate::launch::{Answer, Launch, Step};
 use crate::manner::{self, Folders, PROCESSES_MAX, Who};
 use crate::supervise::MARK;
 use crate::users::Users;
-use crate::{Inner, files, look, port, program};
+use crate::{Inner, cut, files, look, port, program};
 
 /// A supervisor that has written an exit ends right after; this is how long it may take.
 const LOCK_WITHIN: Duration = Duration::from_secs(2);
@@ -42,6 +43,11 @@ pub(crate) fn start(inner: &Arc<Inner>, spec: &Spec) -> Result<()> {
         Some(State::Failed(_)) | None => (0, None),
     };
     let folder = inner.folder(&spec.id);
+    if !folder.path().try_exists().unwrap_or(true)
+        && cut::end_strays(&folder, &inner.groups.find(&spec.id.to_string()))
+    {
+        tracing::warn!(id = %spec.id, "it still ran without its folder; it was ended first");
+    }
     let started = run(inner, spec, process, &folder, restarts, last_exit.clone());
     if started.is_err() {
         undo(&folder, earlier.and(last_exit), restarts);

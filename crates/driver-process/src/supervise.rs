@@ -21,7 +21,7 @@ mod tend;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -47,6 +47,8 @@ pub(crate) const MARK: &str = "TOMBOLO_INSTANCE";
 
 /// The word for the process that will be the program of the instance.
 const BECOME: &str = "become";
+/// The words that make a supervisor of this program, before the folder of an instance.
+pub(crate) const SUPERVISES: [&[u8]; 2] = [b"run", b"adopt"];
 /// An answer is a line.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
@@ -105,7 +107,8 @@ fn run(path: &Path, way: &[OsString]) -> Result<Tended, Answer> {
     };
     // The environment goes before the long wait begins.
     drop(launch);
-    let tended = Tended::new(folder, record, main, Parentage::Ours, pipes);
+    let tended =
+        Tended::new(folder, record, main, Parentage::Ours, pipes).map_err(step(Step::Prepare))?;
     if let Err(error) = tended.record(SystemTime::now()) {
         tended.kill_everything();
         return Err(Answer::failed(Step::Record, &error));
@@ -122,7 +125,8 @@ fn adopt(path: &Path) -> Result<Tended, Answer> {
     let run = folder.run().ok_or_else(missing)?;
     stand_alone().map_err(step(Step::Prepare))?;
     let pipes = Pipes::open(&folder).map_err(step(Step::Prepare))?;
-    let tended = Tended::new(folder, record, run.main, Parentage::Adopted, pipes);
+    let tended = Tended::new(folder, record, run.main, Parentage::Adopted, pipes)
+        .map_err(step(Step::Prepare))?;
     if !run.main.alive() {
         tended.until_it_ends();
         return Err(Answer::Ended);
@@ -259,15 +263,17 @@ impl Tended {
         main: ProcessKey,
         parentage: Parentage,
         pipes: Pipes,
-    ) -> Tended {
+    ) -> io::Result<Tended> {
+        let lock = File::from(io::stdout().as_fd().try_clone_to_owned()?);
         let log = match parentage {
             Parentage::Ours => Writer::begin(folder.log(), record.log, folder.spools()),
             Parentage::Adopted => {
                 Writer::adopt(folder.log(), record.log, folder.spools(), SystemTime::now())
             }
         };
-        Tended {
+        Ok(Tended {
             folder,
+            lock,
             record,
             main,
             parentage,
@@ -278,6 +284,6 @@ impl Tended {
             put_off: None,
             deadline: None,
             cut_off: false,
-        }
+        })
     }
 }

@@ -11,11 +11,11 @@ use std::sync::{Arc, PoisonError, Weak};
 use rustix::fs::{Mode, OFlags};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::OpenOptions;
-use tombolo_driver::InstanceId;
+use tombolo_driver::{DeadlineRecord, InstanceId};
 
 use crate::Inner;
 use crate::confine::Abilities;
-use crate::folder::{self, DeadlineRecord, Folder, PUT_OFF, StopRecord};
+use crate::folder::{self, Folder, PUT_OFF, StopRecord};
 use crate::launch::{Answer, Launch};
 use crate::procfs::ProcessKey;
 

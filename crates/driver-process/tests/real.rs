@@ -1,6 +1,7 @@
 //! Real processes, real supervisors: whatever is killed, nothing is lost and nothing is left behind.
 //! Each test has a folder of its own, and its instances are shell scripts.
 
+mod deleted;
 mod escape;
 mod rig;
 

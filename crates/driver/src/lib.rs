@@ -7,6 +7,7 @@
 //! keep: whatever [`Driver::list`] says is read from the engine, so that an agent which was killed
 //! finds everything again.
 
+mod deadline;
 mod error;
 pub mod fake;
 mod instance;
@@ -22,6 +23,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use tombolo_model::Engine;
 
+pub use deadline::DeadlineRecord;
 pub use error::{Cause, Error, Result};
 pub use instance::{Exit, Instance, InstanceId, Part, PublishedPort, Running, State, Usage};
 pub use secret::Secret;
@@ -63,8 +65,8 @@ pub trait Driver: Send + Sync + fmt::Debug {
 
     /// Ends the instance at this time, also if the agent is dead or frozen by then; nothing lets it
     /// run without end again. The agent puts the time off whenever the controller answers. An engine
-    /// that has nobody beside the instance who outlives the agent does nothing here: the agent's own
-    /// count is all there is then, and the engine's documents say so.
+    /// that has nobody who outlives the agent does nothing here: the agent's own count is all there is
+    /// then, and the engine's documents say so.
     fn end_at<'a>(
         &'a self,
         _id: &'a InstanceId,

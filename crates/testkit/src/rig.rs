@@ -135,6 +135,39 @@ impl Rig {
         agent.wait().unwrap();
     }
 
+    pub fn signal_agent(&self, signal: Signal) {
+        let agent = self.agent.as_ref().expect("it was started");
+        kill_process(Pid::from_child(agent), signal).unwrap();
+    }
+
+    /// Waits until the agent has ended by itself, and says with which code.
+    pub async fn until_agent_ends(&mut self) -> Option<i32> {
+        let mut agent = self.agent.take().expect("it was started");
+        let ended = eventually("the agent ends", async || agent.try_wait().unwrap());
+        ended.await.code()
+    }
+
+    /// What the agent has logged, of all its starts.
+    pub fn agent_log(&self) -> String {
+        fs::read_to_string(self.root().join("agent.log")).unwrap_or_default()
+    }
+
+    /// Waits until the server has taken so many more heartbeats.
+    pub async fn until_heartbeats(&self, count: usize) {
+        let name = format!("node-{NODE}");
+        let get = ["get", "leases", &name, "-n", "tombolo-system", "-o", "json"];
+        let mut last = Value::Null;
+        // The first only says where the counting begins.
+        for _ in 0..=count {
+            last = eventually("the next heartbeat is taken", async || {
+                let lease = self.tombolo.shell(&get).await.json();
+                let now = lease["spec"]["renewTime"].clone();
+                (now.is_string() && now != last).then_some(now)
+            })
+            .await;
+        }
+    }
+
     pub fn assignments(&self) -> Api<Assignment> {
         Api::namespaced(self.client.clone(), "default")
     }

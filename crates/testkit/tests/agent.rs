@@ -225,3 +225,32 @@ async fn an_assignment_without_a_node_is_taken_and_the_machine_is_described() {
     let nodes = rig.assignments().list(&ListParams::default()).await.unwrap();
     assert_eq!(nodes.items.len(), 1);
 }
+
+#[tokio::test]
+async fn an_agent_whose_folder_is_deleted_ends_and_nothing_runs_twice() {
+    let mut rig = Rig::start().await;
+    // What it writes wakes its supervisor, which then sees at once that the folder is gone.
+    rig.assign("web", shell("while :; do echo the tide is in; sleep 0.05; done")).await;
+    let first = pid(&rig.until_up("web").await);
+    std::fs::remove_dir_all(rig.folder()).unwrap();
+    // It wakes the agent.
+    rig.assign("more", json!({})).await;
+    let code = rig.until_agent_ends().await;
+    assert_eq!(code, Some(1));
+    let log = rig.agent_log();
+    assert!(log.contains("was deleted or moved away"), "{log}");
+    assert!(!rig.folder().join("instances").exists(), "nothing was begun anew");
+    eventually("what ran from there has ended", async || (!runs(first)).then_some(())).await;
+
+    let file = rig.join_file("again.join").await;
+    rig.start_agent(&["--join-file", &file, "--name", NODE]);
+    let again = eventually("it runs again", async || {
+        let found = rig.until_up("web").await;
+        Some(pid(&found)).filter(|now| *now != first)
+    })
+    .await;
+    rig.until_up("more").await;
+    let loops = |pid: &i32| read(*pid, "cmdline").contains("the tide is in");
+    let running: Vec<i32> = marked(rig.folder()).into_iter().filter(loops).collect();
+    assert_eq!(running, [again], "and once");
+}

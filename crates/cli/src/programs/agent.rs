@@ -182,6 +182,7 @@ fn failure(error: &Error) -> Failure {
         Error::File { .. }
         | Error::Malformed { .. }
         | Error::InUse { .. }
+        | Error::FolderGone { .. }
         | Error::Engine(_)
         | Error::Identity(_) => Exit::Failed,
     };

@@ -39,8 +39,9 @@ impl Tended {
         let log = self.log.finish(at);
         let exit = Exit { code, signal, at, reason, message, log };
         cgroup::remove(&self.record.cgroups);
-        // Whoever looks takes it for running until this is done. A folder that is gone was removed.
-        while self.folder.write_exit(&exit).is_err() && self.folder.path().exists() {
+        // Whoever looks takes it for running until this is done. In a folder that was made in place of
+        // ours we have nothing to say.
+        while self.folder.is_locked_by(&self.lock) && self.folder.write_exit(&exit).is_err() {
             std::thread::sleep(WRITE_AGAIN);
         }
     }

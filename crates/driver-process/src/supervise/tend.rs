@@ -1,6 +1,7 @@
 //! The loop of a supervisor: take what the instance writes, obey what the driver writes, notice the
 //! end. One `poll` over four descriptors; nothing happens between two of its returns.
 
+use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, SystemTime};
 
@@ -8,9 +9,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process_group, pidfd_open,
 };
-use tombolo_driver::Source;
+use tombolo_driver::{DeadlineRecord, STOP_GRACE_DEFAULT, Source};
 
-use crate::folder::{DeadlineRecord, Folder, InstanceRecord};
+use crate::folder::{Folder, InstanceRecord, StopRecord, read_put_off};
 use crate::logfile::Writer;
 use crate::procfs::{self, ProcessKey};
 use crate::spool::read;
@@ -31,10 +32,15 @@ const READ_BYTES: usize = 64 * 1024;
 /// How much is taken from one pipe in a row: the other one, and an order, must get their turn.
 const READS_IN_A_ROW: usize = 4;
 
+/// How long an instance has to end whose folder was deleted: nothing says any more how long it wanted.
+const GRACE_WITHOUT_FOLDER: Duration = STOP_GRACE_DEFAULT;
+
 /// An instance and everything that its supervisor holds.
 #[derive(Debug)]
 pub(super) struct Tended {
     pub(super) folder: Folder,
+    /// Held for as long as we live; by it we know that the folder is still ours.
+    pub(super) lock: File,
     pub(super) record: InstanceRecord,
     pub(super) main: ProcessKey,
     pub(super) parentage: Parentage,
@@ -99,6 +105,7 @@ impl Tended {
     /// has come.
     fn obey(&mut self, pid: Option<Pid>) {
         self.keep_the_deadline();
+        self.end_without_folder();
         let written = self.folder.stop().map(|stop| Duration::from_millis(stop.kill_at_ms));
         // The earliest of all counts.
         self.stopping = written.into_iter().chain(self.stopping).min();
@@ -129,10 +136,18 @@ impl Tended {
             return;
         };
         self.cut_off = true;
-        let stop = deadline.stop();
+        let stop = StopRecord { kill_at_ms: deadline.kill_at_ms() };
         self.stopping = Some(Duration::from_millis(stop.kill_at_ms));
         // For whoever looks. On a full disk it ends all the same.
         _ = self.folder.write_stop(stop);
+    }
+
+    /// Without its folder no agent finds the instance again, and one that starts there would start it
+    /// a second time.
+    fn end_without_folder(&mut self) {
+        if self.stopping.is_none() && !self.folder.is_locked_by(&self.lock) {
+            self.stopping = Some(procfs::since_boot().saturating_add(GRACE_WITHOUT_FOLDER));
+        }
     }
 
     /// Reads what the driver wrote to the pipe: when to kill, which is in `stop.json` too unless the
@@ -142,7 +157,7 @@ impl Tended {
         let text = String::from_utf8_lossy(&buffer[..count]);
         let orders = text.lines().filter_map(|line| line.parse().ok()).map(Duration::from_millis);
         self.stopping = orders.chain(self.stopping).min();
-        self.put_off = text.lines().filter_map(DeadlineRecord::read).next_back().or(self.put_off);
+        self.put_off = text.lines().filter_map(read_put_off).next_back().or(self.put_off);
     }
 
     /// Clears away every child that has ended; how the main one did, if it is among them.

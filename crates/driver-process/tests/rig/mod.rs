@@ -292,8 +292,18 @@ pub(crate) fn running(rig: &Rig, id: &InstanceId) -> impl Future<Output = u32> {
 }
 
 pub(crate) fn kill(pid: u32) {
+    send(pid, Signal::KILL);
+}
+
+pub(crate) fn send(pid: u32, signal: Signal) {
     let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-    _ = kill_process(pid, Signal::KILL);
+    _ = kill_process(pid, signal);
+}
+
+/// Whether it is there, and no zombie.
+pub(crate) fn lives(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    stat.is_ok_and(|stat| !stat.contains(") Z ") && !stat.contains(") X "))
 }
 
 /// Notes that a test did not run, and why, as `tombolo_testkit` does: that crate knows everything,
