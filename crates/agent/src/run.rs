@@ -18,26 +18,21 @@ use crate::engines::DockerAt;
 use crate::heartbeat::Pace;
 use crate::join::{self, Applicant};
 use crate::offer::Offer;
-use crate::renewal::{self, Due};
+use crate::renewal::{self, Doubt, Due, Failure, Next};
 use crate::siblings::Siblings;
 use crate::work::{self, Workplace};
 use crate::{Error, JoinFile, clock, engines, heartbeat, lighthouse, machine};
 
 /// A copy stays quiet, and asks now and then whether it still counts as one.
 const QUARANTINE_PAUSE: Duration = Duration::from_secs(5 * 60);
-/// One that is refused lets run what runs, and asks now and then whether it still is.
+/// An agent whose certificate is refused, and not renewed either, keeps its workloads running and asks
+/// the server again after this pause.
 const REFUSAL_PAUSE: Duration = Duration::from_secs(60);
 /// How long the good-bye may take.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
 /// No wait is longer, so that a clock that is set right is noticed.
 const LOOK_AGAIN: Duration = Duration::from_secs(60 * 60);
 
-/// After so many heartbeats in vain our own clock may be what is wrong: the server says that the
-/// certificate has expired by not talking to us, and a renewal finds out.
-const DOUBTFUL: u32 = 2;
-/// And again after so many: a renewal in vain takes longer than a heartbeat, and a link that is back
-/// should be noticed soon.
-const DOUBTFUL_EVERY: u32 = 8;
 /// After a heartbeat in vain: a link that is back is noticed after this, and not after a whole beat.
 const TRY_AGAIN: Duration = Duration::from_secs(3);
 
@@ -270,10 +265,10 @@ async fn live(
     replacer: &mut Replacer,
     pulse: &Pulse,
 ) -> Result<(), Error> {
-    let mut failures = 0;
+    let mut doubt = Doubt::default();
     let mut siblings = Siblings::default();
     loop {
-        let done = match renew_if_due(agent, replacer, failures).await {
+        let done = match renew_if_due(agent, replacer, &mut doubt).await {
             Ok(wait) => {
                 let node = &agent.credentials.identity.node;
                 let client = connection.client();
@@ -286,14 +281,21 @@ async fn live(
         };
         let pause = match done {
             Ok((asked, wait)) => {
-                failures = 0;
+                doubt = Doubt::default();
                 pulse.heard(asked);
                 pulse.pace.beat().min(wait)
             }
-            Err(error) => {
-                failures += 1;
-                after(error, agent, settings, replacer).await?
-            }
+            Err(error) => match doubt.failed(failure(&error)) {
+                Next::RenewAtOnce => {
+                    tracing::warn!(
+                        error = with_causes(&error),
+                        "refused; renewing the certificate"
+                    );
+                    Duration::ZERO
+                }
+                Next::RenewSoon => TRY_AGAIN,
+                Next::Rest => after(error, agent, settings, replacer).await?,
+            },
         };
         tokio::time::sleep(pause).await;
     }
@@ -304,18 +306,22 @@ async fn live(
 async fn renew_if_due(
     agent: &mut Agent,
     replacer: &Replacer,
-    failures: u32,
+    doubt: &mut Doubt,
 ) -> Result<Duration, Error> {
     let now = clock::time_of_day();
     let lifetime = agent.credentials.lifetime()?;
     let node = &agent.credentials.identity.node;
     let relabelled = agent.credentials.identity.labels != agent.offer.labels;
     let (wait, for_labels_only) = match renewal::due(&lifetime, node, now) {
-        Due::In(wait) if !is_doubtful(failures) && !relabelled => return Ok(wait.min(LOOK_AGAIN)),
-        Due::In(_) => (renewal::retry(failures), !is_doubtful(failures)),
-        Due::Now => (renewal::retry(failures), false),
+        Due::In(wait) if !doubt.renews() && !relabelled => return Ok(wait.min(LOOK_AGAIN)),
+        Due::In(_) => (renewal::retry(doubt.failures()), !doubt.renews()),
+        Due::Now => (renewal::retry(doubt.failures()), false),
     };
-    match join::renew(&agent.credentials, &agent.instance, &agent.offer.labels).await {
+    let renewed = join::renew(&agent.credentials, &agent.instance, &agent.offer.labels).await;
+    if renewed.as_ref().map_or_else(|error| !error.retryable(), |_| true) {
+        doubt.renewal_was_answered();
+    }
+    match renewed {
         Ok(identity) => {
             // The next start can renew the old one, also after it has expired.
             if let Err(error) = agent.folder.keep(&identity) {
@@ -397,8 +403,21 @@ async fn after(
     }
 }
 
-fn is_doubtful(failures: u32) -> bool {
-    failures == DOUBTFUL || (failures > 0 && failures.is_multiple_of(DOUBTFUL_EVERY))
+fn failure(error: &Error) -> Failure {
+    match error {
+        Error::Refused { code: 401, .. } => Failure::Refused,
+        Error::File { .. }
+        | Error::Malformed { .. }
+        | Error::InUse { .. }
+        | Error::FolderGone { .. }
+        | Error::NothingToJoinWith { .. }
+        | Error::Refused { .. }
+        | Error::Quarantined { .. }
+        | Error::Unreachable { .. }
+        | Error::Answer { .. }
+        | Error::Engine(_)
+        | Error::Identity(_) => Failure::Other,
+    }
 }
 
 /// Asks the lighthouses for addresses; whether there are new ones.

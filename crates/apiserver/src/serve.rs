@@ -349,6 +349,10 @@ impl Caller {
             Some(Ok(identity)) if identity.expires <= now => {
                 (None, Some(format!("the client certificate expired at {}", identity.expires)))
             }
+            Some(Ok(identity)) if now < identity.begins => {
+                let begins = identity.begins;
+                (None, Some(format!("the client certificate begins only at {begins}")))
+            }
             Some(Ok(identity)) => (Some(identity), None),
         };
         let subject = identity.map(|identity| identity.subject.clone());

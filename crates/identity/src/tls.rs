@@ -22,10 +22,12 @@ use crate::{Authority, Error, Home};
 /// A certificate with a large RSA key and a long name takes less than 4 KiB.
 const CERTIFICATE_BYTES_MAX: usize = 16 * 1024;
 
-/// Whom a client certificate names, and until when that holds. A connection may outlive it.
+/// Whom a client certificate names, and from when until when that holds. A connection may outlive it,
+/// and a clock that is set back may make it one of the future.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateIdentity {
     pub subject: Subject,
+    pub begins: Timestamp,
     pub expires: Timestamp,
     /// What tells its key from others, as [`key_print`] makes it.
     pub key: String,
@@ -84,7 +86,7 @@ pub fn certificate_identity(
     }
 
     let subject = subject_of(&parsed)?;
-    Ok(CertificateIdentity { subject, expires, key: key_print(parsed.public_key().raw) })
+    Ok(CertificateIdentity { subject, begins, expires, key: key_print(parsed.public_key().raw) })
 }
 
 /// Reads a certificate (PEM) that came in a body, where no handshake has looked at it: whether
@@ -106,10 +108,12 @@ pub fn expired_identity(
     parsed
         .verify_signature(Some(own.public_key()))
         .map_err(|_| refused("it was not signed by the authority of this server".into()))?;
-    let expires = Timestamp::from_second(parsed.validity().not_after.timestamp())
-        .map_err(|error| refused(error.to_string()))?;
+    let moment =
+        |seconds: i64| Timestamp::from_second(seconds).map_err(|error| refused(error.to_string()));
+    let begins = moment(parsed.validity().not_before.timestamp())?;
+    let expires = moment(parsed.validity().not_after.timestamp())?;
     let subject = subject_of(&parsed)?;
-    Ok(CertificateIdentity { subject, expires, key: key_print(parsed.public_key().raw) })
+    Ok(CertificateIdentity { subject, begins, expires, key: key_print(parsed.public_key().raw) })
 }
 
 /// From when until when a certificate holds.

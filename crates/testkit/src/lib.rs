@@ -5,6 +5,7 @@
 //! this machine does not have asks [`tools`] for it, and is listed as skipped.
 
 pub mod binary;
+mod clock;
 mod command;
 pub mod docker;
 pub mod parsers;
@@ -16,6 +17,7 @@ mod terminal;
 pub mod tools;
 mod wait;
 
+pub use clock::Clock;
 pub use command::{Ran, Running};
 pub use registry::Registry;
 pub use rig::Rig;

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::clock::Clock;
 use crate::command::{self, Ran, Running};
 use crate::port::Port;
 use crate::terminal::Terminal;
@@ -29,6 +30,7 @@ pub struct Tombolo {
     address: Option<String>,
     /// What `up` gets beside what every test needs.
     arguments: Vec<String>,
+    environment: Vec<(String, String)>,
 }
 
 impl Tombolo {
@@ -39,11 +41,21 @@ impl Tombolo {
 
     /// The same, with more arguments for `tombolo up`.
     pub async fn start_with(arguments: &[&str]) -> Tombolo {
+        Tombolo::start_in(arguments, Vec::new()).await
+    }
+
+    /// The server lives by this clock, and nobody else does.
+    pub async fn start_by(clock: &Clock) -> Tombolo {
+        Tombolo::start_in(&[], clock.environment()).await
+    }
+
+    async fn start_in(arguments: &[&str], environment: Vec<(String, String)>) -> Tombolo {
         let arguments = arguments.iter().map(|one| (*one).to_owned()).collect();
         let folder = tempfile::Builder::new().prefix("tombolo-test-").tempdir();
         let folder = folder.expect("a temporary folder can be made");
         let port = Port::reserve();
-        let mut tombolo = Tombolo { folder, process: None, port, address: None, arguments };
+        let (process, address) = (None, None);
+        let mut tombolo = Tombolo { folder, process, port, address, arguments, environment };
         tombolo.restart().await;
         tombolo
     }
@@ -82,6 +94,7 @@ impl Tombolo {
             .args(["up", "--no-agent", "--listen", &self.port.address(), "--data"])
             .arg(self.data())
             .args(&self.arguments)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .env("HOME", self.folder.path())
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a file can be opened twice"))

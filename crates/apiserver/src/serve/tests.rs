@@ -205,7 +205,8 @@ async fn a_certificate_of_someone_else_is_no_way_in() {
 }
 
 #[test]
-fn a_certificate_that_ends_during_a_connection_names_nobody_any_more() {
+fn a_certificate_names_nobody_before_its_time_and_after_it_on_a_connection_that_is_open() {
+    let begins: Timestamp = "2026-06-01T11:00:00Z".parse().unwrap();
     let expires: Timestamp = "2026-06-01T12:00:00Z".parse().unwrap();
     let subject = Subject::agent("north", "n1").unwrap();
     let caller = Caller {
@@ -213,6 +214,7 @@ fn a_certificate_that_ends_during_a_connection_names_nobody_any_more() {
         connection: Traffic::new(traffic::Limits::default()).connect([127, 0, 0, 1].into()).0,
         certificate: Some(Ok(CertificateIdentity {
             subject: subject.clone(),
+            begins,
             expires,
             key: "k1".into(),
         })),
@@ -223,6 +225,11 @@ fn a_certificate_that_ends_during_a_connection_names_nobody_any_more() {
     let after = caller.peer(expires);
     assert_eq!(after.subject, None);
     assert_eq!(after.refusal.unwrap(), "the client certificate expired at 2026-06-01T12:00:00Z");
+    // The clock of the server was wrong when the certificate was made, and has been set right.
+    let too_early = caller.peer("2026-06-01T10:59:59Z".parse().unwrap());
+    assert_eq!(too_early.subject, None);
+    let told = "the client certificate begins only at 2026-06-01T11:00:00Z";
+    assert_eq!(too_early.refusal.unwrap(), told);
 }
 
 /// The beginning of an HTTP/2 connection and one request, in frames.
