@@ -1,6 +1,7 @@
 //! The engines that this agent serves. [`set_up`] writes down which, [`open`] opens them: called by
 //! [`crate::run()`]. A new driver gets a line here.
 
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use tombolo_driver::Driver;
-use tombolo_driver_docker::SOCKET_DEFAULT;
+use tombolo_driver_docker::{Guarded, SOCKET_DEFAULT, Used};
 use tombolo_driver_process::Options;
 use tombolo_model::Engine;
 
@@ -19,6 +20,8 @@ use crate::{Error, machine};
 
 /// Where the process driver keeps its instances, in the agent's folder.
 pub(crate) const INSTANCES: &str = "instances";
+/// Where the Docker driver keeps its deadlines, in the agent's folder.
+const DOCKER: &str = "docker";
 /// Which engines there are beside the host itself, in the agent's folder.
 const ENGINES: &str = "engines.json";
 /// So much of a digest tells one controller from another.
@@ -110,24 +113,45 @@ fn fingerprint(authority: &str) -> String {
 /// Opens them: processes of the host always, and what is written down. Call it inside a tokio
 /// runtime.
 pub fn open(folder: &Path) -> Result<Drivers, Error> {
+    open_with(folder, written(folder).docker)
+}
+
+fn open_with(folder: &Path, docker: Option<Docker>) -> Result<Drivers, Error> {
     let host = tombolo_driver_process::open(&folder.join(INSTANCES), Options::default())?;
     let host: Arc<dyn Driver> = Arc::new(host);
     let mut drivers = Drivers::from([(Engine::Host, host)]);
-    if let Some(Docker { socket, agent }) = written(folder).docker {
+    if let Some(Docker { socket, agent }) = docker {
         let log = tombolo_driver_docker::LogLimits::default();
-        let options = tombolo_driver_docker::Options { socket, agent, log };
+        let guarded = Some(guarded(folder));
+        let options = tombolo_driver_docker::Options { socket, agent, log, guarded };
         drivers.insert(Engine::Docker, Arc::new(tombolo_driver_docker::open(options)));
     }
     Ok(drivers)
 }
 
-/// As [`open`], without an engine that cannot run anything now, because nobody listens for it.
+/// As [`open`], without an engine that cannot run anything now, because nobody listens for it. The one
+/// on which there are containers counts more than the one that the next start would use.
 pub(crate) fn open_those_there(folder: &Path) -> Result<Drivers, Error> {
-    let mut drivers = open(folder)?;
-    if written(folder).docker.is_none_or(|docker| !docker.socket.exists()) {
-        drivers.remove(&Engine::Docker);
-    }
-    Ok(drivers)
+    let used = used(folder).map(|Used { socket, agent }| Docker { socket, agent });
+    let docker = used.or_else(|| written(folder).docker);
+    open_with(folder, docker.filter(|docker| answers(&docker.socket)))
+}
+
+/// The engine that has, or had, containers of the agent with this folder.
+pub(crate) fn used(folder: &Path) -> Option<Used> {
+    Used::read(&folder.join(DOCKER))
+}
+
+/// Whether somebody listens there.
+pub(crate) fn answers(socket: &Path) -> bool {
+    UnixStream::connect(socket).is_ok()
+}
+
+/// Where the Docker driver keeps what is to be known without the engine and without the agent.
+fn guarded(folder: &Path) -> Guarded {
+    let mut guard = Options::default().supervisor;
+    guard.push("guard".into());
+    Guarded { folder: folder.join(DOCKER), guard }
 }
 
 fn written(folder: &Path) -> Engines {

@@ -38,7 +38,12 @@ fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
     match words.next() {
         Some(word) if word == "supervise" => {
-            return tombolo_driver_process::supervise::main(words);
+            let mut words = words.peekable();
+            // One for all containers of an agent, which have no supervisors.
+            return match words.next_if(|word| word == "guard") {
+                Some(_) => tombolo_driver_docker::guard::main(words),
+                None => tombolo_driver_process::supervise::main(words),
+            };
         }
         // The parts of the sample application, which an agent starts as it would any program.
         Some(word) if word == tombolo_demo::parts::WORD => {

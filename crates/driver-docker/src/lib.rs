@@ -4,15 +4,18 @@
 //! The engine keeps all that counts, in labels and names of containers (`tag`). Every run of an
 //! instance is a container of its own, and the one before it is kept for its exit and its log. An
 //! engine that goes away is [`Error::Unreachable`] and found again by the next call; `watch` follows
-//! its events. To read on, see `draft`, then `start`, `stop` and `look`.
+//! its events. To read on, see `draft`, then `start`, `stop` and `look`; [`guard`] for what ends a
+//! container while the agent cannot.
 
 mod beyond;
 mod cache;
 mod compose;
 mod connection;
+mod deadlines;
 mod draft;
 mod error;
 mod exec;
+pub mod guard;
 mod image;
 mod list;
 mod logs;
@@ -35,12 +38,14 @@ use futures::stream::{self, BoxStream, StreamExt};
 use tokio::sync::{OwnedMutexGuard, RwLock, watch as latest};
 use tokio::task::AbortHandle;
 use tombolo_driver::{
-    CheckOutcome, Driver, Error, ExecRequest, ExecSession, Instance, InstanceId, LogRequest,
-    LogStream, Probe, Result, Running, Spec, State, Usage,
+    CheckOutcome, Deadline, Driver, Error, ExecRequest, ExecSession, Instance, InstanceId,
+    LogRequest, LogStream, Probe, Result, Running, Spec, State, Usage,
 };
 use tombolo_model::Engine;
 
 use crate::connection::Connection;
+use crate::deadlines::Deadlines;
+pub use crate::deadlines::{Guarded, Used};
 use crate::look::Doing;
 
 /// Where a Docker engine listens unless it is told otherwise.
@@ -61,6 +66,8 @@ pub struct Options {
     /// restart and after an installation anew, and no other agent's.
     pub agent: String,
     pub log: LogLimits,
+    /// Without it nobody ends a container while the agent is dead or frozen.
+    pub guarded: Option<Guarded>,
 }
 
 /// How much of a container's log the engine keeps.
@@ -81,6 +88,10 @@ impl Default for LogLimits {
 pub fn open(options: Options) -> DockerDriver {
     let inner = Arc::new(Inner {
         connection: Connection::new(options.socket.clone()),
+        deadlines: options.guarded.clone().map(|guarded| {
+            let used = Used { socket: options.socket.clone(), agent: options.agent.clone() };
+            Deadlines::new(guarded, used)
+        }),
         options,
         changed: latest::Sender::new(0),
         cache: Mutex::default(),
@@ -105,6 +116,7 @@ pub struct DockerDriver {
 #[derive(Debug)]
 pub(crate) struct Inner {
     connection: Connection,
+    deadlines: Option<Deadlines>,
     options: Options,
     changed: latest::Sender<u64>,
     cache: Mutex<cache::Cache>,
@@ -228,6 +240,8 @@ impl Inner {
             self.forget(&spec.id);
             return Ok(());
         };
+        self.note_use()?;
+        self.keep_deadline(&spec.id, spec.deadline)?;
         let at_hand = start.has_images(&docker, self).await?;
         // Held until it is done, even if whoever asked waits no longer.
         let starting = Starting { inner: Arc::clone(self), id: spec.id.clone(), _lock: lock };
@@ -262,6 +276,20 @@ impl Inner {
         }
     }
 
+    /// An uninstall is to know of the containers also when their engine is gone.
+    fn note_use(&self) -> Result<()> {
+        let noted = self.deadlines.as_ref().map_or(Ok(()), Deadlines::note_use);
+        noted.map_err(|error| Error::io("note which engine is used", error))
+    }
+
+    /// Sees to it that the instance ends at this time, whatever becomes of this agent.
+    fn keep_deadline(&self, id: &InstanceId, deadline: Option<Deadline>) -> Result<()> {
+        let Some(deadlines) = &self.deadlines else { return Ok(()) };
+        deadlines
+            .put(id, deadline)
+            .map_err(|error| Error::io(format!("note when {id} is to end"), error))
+    }
+
     /// A start that is under way ends here: nobody waits for an image that nobody wants.
     fn give_up_starting(&self, id: &InstanceId) {
         let task = held(&self.starts).get(id).cloned();
@@ -284,6 +312,7 @@ impl Inner {
             start::remove_container(&docker, self, &seen.container).await?;
         }
         self.forget(id);
+        self.keep_deadline(id, None)?;
         // One after the other: of two that are removed at once, the later one finds nobody left.
         let one_at_a_time = self.making.lock().await;
         network::sweep(&docker, self, &list::seen(self, None).await?).await;
@@ -298,7 +327,10 @@ impl Inner {
         let one_at_a_time = self.making.lock().await;
         network::sweep(&docker, self, &list::seen(self, None).await?).await;
         drop(one_at_a_time);
-        volume::clear(&docker, self).await
+        let cleared = volume::clear(&docker, self).await?;
+        let forgotten = self.deadlines.as_ref().map_or(Ok(()), Deadlines::clear);
+        forgotten.map_err(|error| Error::io("forget the engine", error))?;
+        Ok(cleared)
     }
 
     /// The container in which the instance runs, or the named part of it.
@@ -375,7 +407,16 @@ impl Driver for DockerDriver {
     }
 
     fn list(&self) -> BoxFuture<'_, Result<Vec<Instance>>> {
-        Box::pin(self.inner.list())
+        Box::pin(async move {
+            let instances = self.inner.list().await?;
+            // Those of an agent from before there was such a note.
+            if !instances.is_empty()
+                && let Err(error) = self.inner.note_use()
+            {
+                tracing::debug!(%error, "it is noted at the next look");
+            }
+            Ok(instances)
+        })
     }
 
     fn usage(&self) -> BoxFuture<'_, Result<Vec<(InstanceId, Usage)>>> {
@@ -388,6 +429,21 @@ impl Driver for DockerDriver {
 
     fn stop<'a>(&'a self, id: &'a InstanceId, grace: Duration) -> BoxFuture<'a, Result<()>> {
         Box::pin(self.inner.stop(id, grace))
+    }
+
+    fn end_at<'a>(
+        &'a self,
+        id: &'a InstanceId,
+        deadline: Option<Deadline>,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move { self.inner.keep_deadline(id, deadline) })
+    }
+
+    fn part(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            let parted = self.inner.deadlines.as_ref().map_or(Ok(()), Deadlines::part);
+            parted.map_err(|error| Error::io("note the good-bye", error))
+        })
     }
 
     fn remove<'a>(&'a self, id: &'a InstanceId) -> BoxFuture<'a, Result<()>> {

@@ -151,6 +151,11 @@ pub(crate) fn filter(agent: &str, id: Option<&InstanceId>) -> HashMap<String, Ve
     HashMap::from([("label".to_owned(), vec![format!("{AGENT}={agent}"), instance])])
 }
 
+/// What finds all that is of an agent, in the words of `docker ps --filter`.
+pub(crate) fn of_agent(agent: &str) -> String {
+    format!("label={AGENT}={agent}")
+}
+
 /// The filter that finds our networks and volumes.
 pub(crate) fn agent_filter(agent: &str) -> HashMap<String, Vec<String>> {
     HashMap::from([("label".to_owned(), vec![format!("{AGENT}={agent}")])])

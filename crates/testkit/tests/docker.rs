@@ -6,6 +6,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "docker/alone.rs"]
+mod alone;
 #[path = "docker/compose.rs"]
 mod compose;
 #[path = "docker/inside.rs"]

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use tombolo_driver::{Deadline, State};
+use tombolo_model::Engine;
 use tombolo_model::phrase::with_causes;
 use tombolo_plan::instances::Wanted;
 
@@ -20,6 +21,16 @@ pub(super) fn of(wanted: &Wanted, now: &Now) -> Option<Deadline> {
     // A rule that is shorter than the time between two heartbeats would end it in between.
     let at = heard.saturating_add(after.max(now.silent_after));
     Some(Deadline { at, after, grace: wanted.grace })
+}
+
+/// Whether the deadline of an instance in this state is put off. A process is begun with one, and is
+/// there at once; a container may wait long for its image, and must not be over before it begins.
+fn has_deadline(engine: Engine, state: &State, is_busy: bool) -> bool {
+    match state {
+        State::Running(_) => !is_busy,
+        State::Starting { .. } => engine != Engine::Host,
+        State::Stopping(_) | State::Exited(_) | State::Failed(_) => false,
+    }
 }
 
 impl Converge {
@@ -38,7 +49,7 @@ impl Converge {
         self.has_deadlines = jobs.values().any(|job| job.wanted.stop_when_cut_off.is_some());
         self.deadlines.retain(|id, _| look.instances.contains_key(id));
         for (id, (engine, instance)) in &look.instances {
-            let runs = matches!(instance.state, State::Running(_)) && !self.busy.contains_key(id);
+            let runs = has_deadline(*engine, &instance.state, self.busy.contains_key(id));
             let (Some(job), Some(driver)) = (jobs.get(&id.assignment), self.drivers.get(engine))
             else {
                 continue;

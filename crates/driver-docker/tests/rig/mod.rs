@@ -115,7 +115,7 @@ impl Rig {
 
 fn open_at(socket: &Path, agent: &str) -> DockerDriver {
     let (socket, agent) = (socket.to_owned(), agent.to_owned());
-    open(Options { socket, agent, log: LogLimits::default() })
+    open(Options { socket, agent, log: LogLimits::default(), guarded: None })
 }
 
 /// A way to the engine.

@@ -17,13 +17,19 @@ pub(crate) struct Docker {
 impl Docker {
     /// Nothing where there can be no engine; then `test` is noted as skipped.
     pub(crate) async fn start(test: &str) -> Option<Docker> {
+        Docker::start_with(test, &[]).await
+    }
+
+    /// The same, with more arguments for the agent.
+    pub(crate) async fn start_with(test: &str, more: &[&str]) -> Option<Docker> {
         let engine = Engine::start(test)?;
         let tombolo = Tombolo::start().await;
         let site = json!({"apiVersion": "tombolo.dev/v1alpha1", "kind": "Site",
             "metadata": {"name": SITE}, "spec": {"engine": "docker"}});
         tombolo.shell_with(&["apply", "-f", "-"], &site.to_string()).await.ok();
         let socket = engine.socket().display().to_string();
-        let arguments = vec!["--docker".to_owned(), socket];
+        let mut arguments = vec!["--docker".to_owned(), socket];
+        arguments.extend(more.iter().map(|one| (*one).to_owned()));
         let machine = Machine { arguments, ..Machine::beside(&tombolo) };
         let rig = Rig::of(tombolo, machine).await;
         Some(Docker { rig, engine })
