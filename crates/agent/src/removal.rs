@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tombolo_driver::{Driver, State};
 
+pub use tombolo_driver_docker::Used;
+
 use crate::{Error, engines};
 
 /// The lock of an agent's folder.
@@ -116,6 +118,12 @@ pub async fn end_workloads(folder: &Path, files: Files) -> Result<Ended, Error> 
         }
     }
     Ok(ended)
+}
+
+/// The Docker engine that may have containers of the agent with this folder, if it does not answer: they
+/// could not be ended now.
+pub fn engine_out_of_reach(folder: &Path) -> Option<Used> {
+    engines::used(folder).filter(|used| !engines::answers(&used.socket))
 }
 
 /// Kills everything that the agent with this folder has started as processes of the host, as if the

@@ -7,7 +7,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::json;
-use tombolo_testkit::{Tombolo, binary, eventually, tools};
+use tombolo_testkit::docker::{Engine, IMAGE};
+use tombolo_testkit::rig::{Machine, SITE};
+use tombolo_testkit::{Rig, Tombolo, binary, eventually, tools};
 
 /// Who has anything to do with the folder, by command or environment.
 fn processes(folder: &Path) -> Vec<String> {
@@ -104,6 +106,43 @@ async fn what_is_installed_is_valid_and_an_uninstall_leaves_nothing() {
     let again = run(words("uninstall")).await;
     assert_eq!(again.code, Some(0), "again is no failure: {again:?}");
     assert!(binary::path().exists(), "the program itself stays");
+}
+
+/// Its containers would stay, and nobody would know of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_uninstall_without_the_docker_engine_removes_nothing_unless_it_is_told_to() {
+    let Some(mut engine) = Engine::start("uninstall") else { return };
+    let tombolo = Tombolo::start().await;
+    let site = json!({"apiVersion": "tombolo.dev/v1alpha1", "kind": "Site",
+        "metadata": {"name": SITE}, "spec": {"engine": "docker"}});
+    tombolo.shell_with(&["apply", "-f", "-"], &site.to_string()).await.ok();
+    let arguments = vec!["--docker".to_owned(), engine.socket().display().to_string()];
+    let machine = Machine { arguments, ..Machine::beside(&tombolo) };
+    let mut rig = Rig::of(tombolo, machine).await;
+    let run = json!({"container": {"image": IMAGE, "command": ["/bin/sleep", "86400"]}});
+    rig.assign_bare("web", json!({"engine": "docker", "run": run})).await;
+    rig.until_up("web").await;
+    rig.kill9_agent();
+    engine.goes();
+
+    let (units, data) = (rig.root().join("units"), rig.folder().display().to_string());
+    let uninstall = ["agent", "uninstall", "--yes", "--data", &data, "--units"];
+    let uninstall = [&uninstall[..], &[units.to_str().unwrap()]].concat();
+    let refused = rig.tombolo.shell(&uninstall).await.failed();
+    let filter = "--filter label=tombolo.dev/agent=north/crane@";
+    assert!(refused.contains("does not answer") && refused.contains(filter), "{refused}");
+    assert!(rig.folder().join("agent.key").exists(), "nothing was removed");
+
+    let left = rig.tombolo.shell(&[&uninstall[..], &["--leave-containers"]].concat()).await;
+    assert_eq!(left.code, Some(0), "{left:?}");
+    let said = format!("{}{}", left.stdout, left.stderr);
+    assert!(!rig.folder().exists() && !said.contains("nothing of it is left"), "{said}");
+    engine.comes_back();
+    let by_hand = said.lines().find_map(|line| line.split_once("again: ")).unwrap().1;
+    let count = || engine.docker(&["ps", "-aq"]).lines().count();
+    assert_eq!(count(), 1, "it was left");
+    let removed = Command::new("sh").args(["-c", by_hand]).output().unwrap();
+    assert!(removed.status.success() && count() == 0, "by hand it goes: {removed:?}");
 }
 
 /// An option of today counts more than what was said at the joining, and needs no new token.

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use clap::Args;
 use tombolo_agent::JoinFile;
-use tombolo_agent::removal::{self, AGENT_LOCK, Ended, Files, How};
+use tombolo_agent::removal::{self, AGENT_LOCK, Ended, Files, How, Used};
 
 use super::offer::OfferArgs;
 use super::{DockerArgs, failure, unit};
@@ -65,6 +65,9 @@ pub(super) struct UninstallArgs {
     /// Do not ask.
     #[arg(short, long)]
     yes: bool,
+    /// Also if the Docker engine does not answer: its containers stay, and are to be removed by hand.
+    #[arg(long)]
+    leave_containers: bool,
 }
 
 pub(super) fn install(args: InstallArgs) -> Result<Exit, Failure> {
@@ -132,6 +135,10 @@ pub(super) fn uninstall(args: &UninstallArgs) -> Result<Exit, Failure> {
         return Err(Failure::failed(format!("{} is not an agent's folder", args.data.display()))
             .hint("name the right one with --data"));
     }
+    let left = removal::engine_out_of_reach(&args.data);
+    if let Some(engine) = left.as_ref().filter(|_| !args.leave_containers) {
+        return Err(out_of_reach(engine));
+    }
     let question = format!(
         "Remove the agent, everything that it runs, the volumes of its containers, and {}?",
         args.data.display()
@@ -156,9 +163,36 @@ pub(super) fn uninstall(args: &UninstallArgs) -> Result<Exit, Failure> {
     }
     let what =
         format!("the agent, {} and {}", many(instances, "workload"), many(volumes, "volume"));
-    note(&format!("removed {what}; nothing of it is left here"));
+    match &left {
+        None => note(&format!("removed {what}; nothing of it is left here")),
+        Some(engine) => {
+            let (socket, by_hand) = (engine.socket.display(), by_hand(engine));
+            note(&format!("removed {what}; its containers are left on the engine at {socket}"));
+            note(&format!("when it answers again: {by_hand}"));
+        }
+    }
     note("the server still has its node: tombolo node remove NAME");
     Ok(Exit::Ok)
+}
+
+/// Said before anything is removed: afterwards nobody would know of the containers.
+fn out_of_reach(engine: &Used) -> Failure {
+    let socket = engine.socket.display();
+    let message = format!(
+        "the Docker engine at {socket} does not answer, and containers of this agent may be on it; \
+         nothing was removed"
+    );
+    Failure::failed(message).hint(format!(
+        "start the engine and try again; or say --leave-containers, and remove them by hand later: {}",
+        by_hand(engine)
+    ))
+}
+
+fn by_hand(engine: &Used) -> String {
+    let (socket, filter) = (engine.socket.display(), engine.filter());
+    format!(
+        "docker -H unix://{socket} ps -aq --filter {filter} | xargs -r docker -H unix://{socket} rm -fv"
+    )
 }
 
 fn many(count: usize, word: &str) -> String {
