@@ -16,7 +16,7 @@ use crate::{fleet, relay};
 /// After the start: what was still under way is not idleness.
 const SETTLE: Duration = Duration::from_secs(15);
 /// `USER_HZ`, which Linux has fixed at this for programs.
-const TICKS_A_SECOND: f64 = 100.0;
+pub(crate) const TICKS_A_SECOND: f64 = 100.0;
 
 pub(crate) async fn run(dir: &Path, period: Duration, agents: usize) -> anyhow::Result<Value> {
     let mut line = idle(&dir.join("idle"), period).await?;
@@ -57,12 +57,12 @@ async fn idle(dir: &Path, period: Duration) -> anyhow::Result<Value> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "bytes and ticks of a minute")]
-fn number(count: u64) -> f64 {
+pub(crate) fn number(count: u64) -> f64 {
     count as f64
 }
 
 /// Processor time of a process so far, its own and the kernel's for it.
-fn ticks(pid: u32) -> anyhow::Result<u64> {
+pub(crate) fn ticks(pid: u32) -> anyhow::Result<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let rest = text.rsplit_once(')').context("a name in brackets")?.1;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
@@ -80,7 +80,7 @@ fn rss_mib(pid: u32) -> anyhow::Result<f64> {
     kib_of(&format!("/proc/{pid}/status"), "VmRSS:")
 }
 
-fn kib_of(path: &str, name: &str) -> anyhow::Result<f64> {
+pub(crate) fn kib_of(path: &str, name: &str) -> anyhow::Result<f64> {
     let text = std::fs::read_to_string(path)?;
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     let kib = line.and_then(|line| line.trim().strip_suffix("kB")).context("a line in kB")?;

@@ -13,6 +13,7 @@ use crate::machine::{APPS, Machine, app, deploy, wait_until_gone};
 use crate::numbers::percentile_ms;
 use crate::server::Server;
 
+pub(crate) const APPS_USUAL: usize = 100;
 /// Not counted: the first ones find everything cold.
 const WARM_UP: usize = 3;
 

@@ -7,6 +7,7 @@
 mod agent;
 mod api;
 mod client;
+mod controller;
 mod deploy;
 mod descriptor;
 mod etcd;
@@ -38,8 +39,10 @@ pub struct Settings {
     pub folder: PathBuf,
     /// Placement and packing: where small problems and our answers are written.
     pub models: Option<PathBuf>,
-    /// Deploy: how many Apps of each kind.
-    pub apps: usize,
+    /// Deploy: how many Apps of each kind. Controller: how many there are. Each has a usual number.
+    pub apps: Option<usize>,
+    /// Controller: how many nodes there are.
+    pub nodes: usize,
     pub docker: DockerAt,
     /// Agent: for how long the idle one is watched.
     pub period: Duration,
@@ -81,6 +84,14 @@ pub const BENCHES: &[Bench] = &[
         run: |folder, _| overload::run(folder).boxed_local(),
     },
     Bench {
+        name: "controller",
+        help: "Memory and processor of a server with thousands of nodes and Apps; 400 more Apps at once",
+        run: |folder, settings| {
+            let apps = settings.apps.unwrap_or(controller::APPS_USUAL);
+            controller::run(folder, controller::Size { nodes: settings.nodes, apps }).boxed_local()
+        },
+    },
+    Bench {
         name: "descriptor",
         help: "Text of every format to an App, a megabyte at a time",
         run: |_, _| async { descriptor::run() }.boxed_local(),
@@ -88,7 +99,10 @@ pub const BENCHES: &[Bench] = &[
     Bench {
         name: "deploy",
         help: "From an App to its process or its container, up and known to be",
-        run: |folder, settings| deploy::run(folder, settings.apps, &settings.docker).boxed_local(),
+        run: |folder, settings| {
+            let apps = settings.apps.unwrap_or(deploy::APPS_USUAL);
+            deploy::run(folder, apps, &settings.docker).boxed_local()
+        },
     },
     Bench {
         name: "agent",

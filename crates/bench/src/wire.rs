@@ -38,6 +38,11 @@ impl Connection {
         Ok(Connection { door: door.clone(), sender })
     }
 
+    /// Whether the server has closed it, as it does with those that are silent for long.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+
     /// Sends a request and hands out the body as it comes.
     pub(crate) async fn begin(
         &mut self,

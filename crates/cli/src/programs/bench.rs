@@ -32,9 +32,13 @@ pub(crate) struct BenchArgs {
     /// Placement: write small problems and our answers here, for `scripts/bench-placement.py`.
     #[arg(long, value_name = "DIR")]
     pub(crate) models: Option<PathBuf>,
-    /// Deploy: how many Apps of each kind, one after the other.
-    #[arg(long, value_name = "N", default_value_t = 100)]
-    pub(crate) apps: usize,
+    /// Deploy: how many Apps of each kind, one after the other; 100 if left out. Controller: how many
+    /// Apps there are; 1600 if left out.
+    #[arg(long, value_name = "N")]
+    pub(crate) apps: Option<usize>,
+    /// Controller: how many nodes there are.
+    #[arg(long, value_name = "N", default_value_t = 3000)]
+    pub(crate) nodes: usize,
     #[command(flatten)]
     pub(crate) docker: DockerArgs,
     /// Agent: for how long the idle one is watched.
@@ -59,6 +63,7 @@ pub(crate) fn run(args: BenchArgs) -> Result<Exit, Failure> {
         folder: args.dir.unwrap_or_else(std::env::temp_dir),
         models: args.models,
         apps: args.apps,
+        nodes: args.nodes,
         docker: args.docker.at(),
         period: args.period,
         agents: args.agents,
