@@ -265,3 +265,13 @@ async fn a_change_of_a_link_leads_to_another_decision() {
     let waited = stage.until("a place", |stage| stage.is_placed("shop", 2)).await;
     assert!(waited < SOON, "it took {waited:?}: no loop was woken by the link");
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_instances_of_an_app_come_into_being_together() {
+    let stage = Stage::start();
+    stage.until_quiet().await;
+    stage.fake.hang("namespaces/default/assignments");
+    let shop = app(&[("web", json!({})), ("api", json!({})), ("data", json!({}))]);
+    stage.fake.put(&format!("{OURS}/namespaces/default/apps/shop"), shop);
+    stage.until("a request for each instance", |stage| stage.fake.waiting() == 3).await;
+}

@@ -1,5 +1,7 @@
-//! What the loop does about one App: one write for each action, in order.
+//! What the loop does about one App: one write for each action, in order; Assignments that are to be
+//! made one after the other are made together.
 
+use futures::stream::{self, StreamExt as _};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Client, ResourceExt};
@@ -16,23 +18,48 @@ use crate::report::failure;
 /// Who we are in managedFields and Events.
 const FIELD_MANAGER: &str = "tombolo-placing";
 
+/// Instances of one App that come into being at the same time. More would let one large App take all
+/// the room in a commit of the store.
+const CREATES_AT_ONCE: usize = 32;
+
 /// Carries out the actions about one App until one fails. How many were done, and what failed.
 pub(super) async fn apply(
     client: &Client,
     app: &App,
     actions: Vec<Action>,
-) -> (usize, Option<String>) {
-    let name = app.name_any();
-    for (done, action) in actions.iter().enumerate() {
-        tracing::info!(app = name, %action, "applying");
-        if let Err(error) = carry_out(client, app, &action.verb).await {
-            return (done, Some(failure(&format!("App {name}: {action}"), &error)));
+) -> (usize, Vec<String>) {
+    let mut done = 0;
+    let mut failed = Vec::new();
+    for together in actions.chunk_by(are_creates) {
+        let work: Vec<_> = together.iter().map(|action| act(client, app, action)).collect();
+        let mut work = stream::iter(work).buffered(CREATES_AT_ONCE);
+        while let Some(acted) = work.next().await {
+            match acted {
+                Ok(()) => done += 1,
+                Err(why) => failed.push(why),
+            }
         }
-        if let Verb::Decide { news, .. } = &action.verb {
-            tell(client, app, news).await;
+        if !failed.is_empty() {
+            break;
         }
     }
-    (actions.len(), None)
+    (done, failed)
+}
+
+/// Both make an Assignment: neither waits for the other.
+fn are_creates(one: &Action, other: &Action) -> bool {
+    matches!((&one.verb, &other.verb), (Verb::Create(_), Verb::Create(_)))
+}
+
+async fn act(client: &Client, app: &App, action: &Action) -> Result<(), String> {
+    let name = app.name_any();
+    tracing::info!(app = name, %action, "applying");
+    let carried_out = carry_out(client, app, &action.verb).await;
+    carried_out.map_err(|error| failure(&format!("App {name}: {action}"), &error))?;
+    if let Verb::Decide { news, .. } = &action.verb {
+        tell(client, app, news).await;
+    }
+    Ok(())
 }
 
 /// Lets go of an Assignment that nobody will take down.

@@ -33,6 +33,8 @@ struct State {
     refused: Vec<String>,
     /// Requests to paths with this in them are never answered.
     hanging: Option<String>,
+    /// How many requests wait for an answer that never comes.
+    waiting: usize,
 }
 
 struct Refusal {
@@ -119,7 +121,15 @@ impl Fake {
     }
 
     fn hangs(&self, path: &str) -> bool {
-        self.lock().hanging.as_ref().is_some_and(|part| path.contains(part))
+        let mut state = self.lock();
+        let hangs = state.hanging.as_ref().is_some_and(|part| path.contains(part));
+        state.waiting += usize::from(hangs);
+        hangs
+    }
+
+    /// How many requests were not answered.
+    pub(crate) fn waiting(&self) -> usize {
+        self.lock().waiting
     }
 
     pub(crate) fn refused(&self) -> Vec<String> {
