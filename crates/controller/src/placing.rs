@@ -22,9 +22,9 @@ use crate::mirror::Source;
 use crate::report::{Bounds, carry_out};
 use crate::world::World;
 
-/// More actions would hold up the next look; a large App must still come into being in one look. As
-/// many Apps at once share the commits of the store.
-const BOUNDS: Bounds = Bounds { actions_max: 1024, at_once: 32 };
+/// More actions would hold up the next look; a large App must still come into being in one look, and so
+/// must some hundred that are applied together. As many Apps at once share the commits of the store.
+const BOUNDS: Bounds = Bounds { actions_max: 2048, at_once: 32 };
 /// A search takes what it has found by then.
 const SEARCH_TIME_MAX: Duration = Duration::from_secs(2);
 
@@ -37,7 +37,7 @@ impl Loop for Placing {
     const NAME: &'static str = "placing";
     const PACE: Pace = Pace {
         gap_min: Duration::from_millis(50),
-        gap_factor: 2,
+        gap_factor: 1,
         look_every: Duration::from_secs(60),
         retry_after: Duration::from_secs(2),
     };
@@ -157,8 +157,8 @@ mod tests {
     #[test]
     fn an_app_comes_into_being_in_one_look_or_not_yet() {
         check(&[], (0, 0));
-        check(&[1000, 24, 1], (2, 1));
-        check(&[1000, 25, 1], (1, 26));
+        check(&[2000, 48, 1], (2, 1));
+        check(&[2000, 49, 1], (1, 50));
         check(&[5000, 1], (1, 1));
     }
 }

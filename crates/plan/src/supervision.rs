@@ -23,7 +23,8 @@ const REST_MAX: Duration = Duration::from_secs(60);
 pub struct Pace {
     /// Many changes come together; one look is enough for all of them.
     pub gap_min: Duration,
-    /// After a look that took long, the loop waits this many times as long.
+    /// After a look that took long, the loop waits this many times as long, unless it had to leave
+    /// actions for the next look.
     pub gap_factor: u32,
     /// What nobody told of is found by looking now and then.
     pub look_every: Duration,
@@ -122,11 +123,13 @@ pub struct Next {
 /// Decides when to look again after a look that began at `began` and ended `now`.
 pub fn next_look(report: &Report, pace: &Pace, began: Monotonic, now: Monotonic) -> Next {
     let took = now.since(began);
-    let earliest = now + pace.gap_min.max(took.saturating_mul(pace.gap_factor));
-    let usual = match (report.deferred, report.failed.is_empty()) {
-        (0, true) => now + pace.look_every,
-        (0, false) => now + pace.retry_after,
-        (_, _) => earliest,
+    let rest = pace.gap_min.max(took.saturating_mul(pace.gap_factor));
+    let (earliest, usual) = match (report.deferred, report.failed.is_empty()) {
+        (0, true) => (now + rest, now + pace.look_every),
+        (0, false) => (now + rest, now + pace.retry_after),
+        // There is no need to wait for more to come together: much is known to be left.
+        (_, true) => (now + pace.gap_min, now + pace.gap_min),
+        (_, false) => (now + rest, now + rest),
     };
     let wake_at = report.wake_at.map_or(usual, |at| at.min(usual));
     Next { earliest, wake_at: wake_at.max(earliest) }
@@ -260,12 +263,18 @@ mod tests {
     #[test]
     fn what_was_left_over_is_done_as_soon_as_the_pace_allows() {
         check(Report { deferred: 1, failed: vec!["no".to_owned()], ..Report::default() }, 0, 1, 1);
+        check(Report { deferred: 1, ..Report::default() }, 10, 1, 1);
+    }
+
+    #[test]
+    fn what_was_left_over_waits_when_writes_fail() {
+        let failed = vec!["no".to_owned()];
+        check(Report { deferred: 1, failed, ..Report::default() }, 10, 30, 30);
     }
 
     #[test]
     fn a_look_that_took_long_is_followed_by_a_longer_rest() {
         check(Report::default(), 10, 30, 60);
-        check(Report { deferred: 1, ..Report::default() }, 10, 30, 30);
     }
 
     #[test]
