@@ -287,8 +287,11 @@ named! {
 }
 
 /// One instance and the node it was given.
+// Atomic: the loop writes a placement whole, and the owners of its single fields would take more room in
+// every App than the placement itself. The same goes for a decision.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct Placement {
     /// The component.
     pub component: String,
@@ -320,6 +323,7 @@ pub struct Placement {
 /// Why a node was chosen over the others.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct Decision {
     /// The reason in a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]

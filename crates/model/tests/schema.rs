@@ -49,6 +49,7 @@ fn every_schema_is_structural() {
         "maxLength",
         "x-kubernetes-list-type",
         "x-kubernetes-list-map-keys",
+        "x-kubernetes-map-type",
         "x-kubernetes-preserve-unknown-fields",
     ];
     const FORMATS: &[&str] = &["int32", "int64", "double", "date-time"];
