@@ -82,7 +82,8 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             history_events_max: 65_536,
-            history_bytes_max: 64 * 1024 * 1024,
+            // With three thousand nodes whose agents beat, two minutes.
+            history_bytes_max: 32 * 1024 * 1024,
             audit_notes_max: 1_000_000,
             queue_calls_max: 4_096,
             queue_bytes_max: 64 * 1024 * 1024,
