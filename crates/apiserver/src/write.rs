@@ -53,7 +53,7 @@ pub(crate) async fn create(call: &Call, _permit: &Permit, body: &[u8]) -> Result
         return Err(Failure::new(405, "MethodNotAllowed", "create goes to the collection"));
     }
     let body = decode_body(call.content_type(), body)?;
-    call.show(call.create(&body).await?)
+    call.show(call.create(body).await?)
 }
 
 pub(crate) async fn update(call: &Call, _permit: &Permit, body: &[u8]) -> Result<Answer, Failure> {
@@ -308,11 +308,16 @@ impl Call {
         preferences.flat_map(|value| value.split(',')).any(|one| one.trim() == "return=minimal")
     }
 
-    async fn create(&self, body: &Body) -> Result<Written, Failure> {
+    async fn create(&self, mut body: Body) -> Result<Written, Failure> {
         let kind = &self.served.kind;
         let generated = text(&body.value, "name").is_empty();
         for _ in 0..ATTEMPTS_MAX {
-            let object = self.born(body.value.clone())?;
+            // Only a generated name is tried again.
+            let value = match generated {
+                true => body.value.clone(),
+                false => std::mem::take(&mut body.value),
+            };
+            let object = self.born(value)?;
             let name = text(&object, "name").to_owned();
             let mut admitted = self.admit(None, object, body.doubled.clone())?;
             scope::guard(&self.subject, kind, self.part(), None, &admitted.object)?;

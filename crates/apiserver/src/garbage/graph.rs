@@ -55,8 +55,27 @@ struct Node {
 #[derive(Deserialize)]
 struct Outline {
     metadata: OutlineMetadata,
+}
+
+/// As much of a definition as says where its objects are.
+#[derive(Default, Deserialize)]
+struct Definition {
     #[serde(default)]
-    spec: Value,
+    spec: DefinitionSpec,
+}
+
+#[derive(Default, Deserialize)]
+struct DefinitionSpec {
+    #[serde(default)]
+    group: String,
+    #[serde(default)]
+    names: DefinitionNames,
+}
+
+#[derive(Default, Deserialize)]
+struct DefinitionNames {
+    #[serde(default)]
+    plural: String,
 }
 
 #[derive(Deserialize)]
@@ -104,8 +123,9 @@ impl Graph {
         self.uids.insert(metadata.uid.clone());
         self.missing.remove(&metadata.uid);
         let defines = key.starts_with(CRD_PREFIX).then(|| {
-            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            format!("{}/{}/", text(&outline.spec["group"]), text(&outline.spec["names"]["plural"]))
+            let definition: Definition = serde_json::from_slice(bytes).unwrap_or_default();
+            let DefinitionSpec { group, names } = definition.spec;
+            format!("{group}/{}/", names.plural)
         });
         let finalizers = metadata.finalizers;
         self.nodes.insert(key, Node { uid: metadata.uid, owners, finalizers, defines });
