@@ -7,6 +7,7 @@ mod bench;
 mod beside;
 mod controller;
 mod down;
+mod heap;
 mod lighthouse;
 mod loops;
 mod up;
@@ -40,9 +41,20 @@ impl Program {
             | Program::Bench(_) => LevelFilter::WARN,
         }
     }
+
+    /// Whether it keeps all objects in its memory.
+    fn is_server(&self) -> bool {
+        match self {
+            Program::Up(_) | Program::Controller(_) | Program::Lighthouse(_) => true,
+            Program::Down(_) | Program::Agent(_) | Program::Bench(_) => false,
+        }
+    }
 }
 
 pub(crate) fn run(program: Program, globals: &Globals) -> Result<Exit, Failure> {
+    if program.is_server() {
+        heap::keep_one();
+    }
     match program {
         Program::Up(args) => up::run(args),
         Program::Down(args) => down::run(&args),
