@@ -311,7 +311,7 @@ mod tests {
         let later = DeadlineRecord { end_at_ms: 30, ..record };
         records.put(&id, later).unwrap();
         assert_eq!(records.read(&id), Some(Ok(later)));
-        assert_eq!(records.ids().unwrap(), [id.clone()]);
+        assert_eq!(records.ids().unwrap(), std::slice::from_ref(&id));
         records.forget(&id).unwrap();
         records.forget(&id).unwrap();
         assert_eq!(records.ids().unwrap(), []);
