@@ -13,12 +13,13 @@ use std::io::Read as _;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use tombolo_identity::Remit;
 use tombolo_model::Assignment;
 use tombolo_model::phrase::with_causes;
 
 use crate::Error;
-use crate::credentials::Folder;
-use crate::desired::{self, Entries, Place};
+use crate::credentials::{Folder, Written};
+use crate::desired::{self, Entries};
 use crate::held::{Good, Held, RESTORE_LEAP};
 
 const FILE: &str = "assignments.json";
@@ -49,8 +50,8 @@ struct Kept {
 struct Document {
     /// Which machine this was written on. On another it is a copy, which runs nothing.
     machine: String,
-    site: String,
-    node: String,
+    #[serde(flatten, with = "Written")]
+    place: Remit,
     newest: u64,
     assignments: BTreeMap<String, Assignment>,
     good: BTreeMap<String, Good>,
@@ -71,7 +72,7 @@ struct Secrets {
 impl Cache {
     /// With what an earlier start left. A file that cannot be used is told and left aside: the
     /// server says it all again.
-    pub fn open(folder: Arc<Folder>, machine: &str, place: &Place) -> (Cache, Held) {
+    pub fn open(folder: Arc<Folder>, machine: &str, place: &Remit) -> (Cache, Held) {
         let mut cache =
             Cache { folder, machine: machine.to_owned(), saved: None, sealed_with: None };
         let kept = match cache.read(place) {
@@ -93,7 +94,7 @@ impl Cache {
     }
 
     /// What would have to be written; nothing if the file says it already.
-    pub fn changed(&mut self, held: &Held, place: &Place) -> Option<Draft> {
+    pub fn changed(&mut self, held: &Held, place: &Remit) -> Option<Draft> {
         let kept = Kept::of(held, place);
         // The version alone is worth no write to a flash card; it goes with the next.
         let same = self.saved.as_ref().is_some_and(|saved| {
@@ -119,7 +120,7 @@ impl Cache {
         self.saved = None;
     }
 
-    fn read(&self, place: &Place) -> Result<Option<Kept>, Error> {
+    fn read(&self, place: &Remit) -> Result<Option<Kept>, Error> {
         let path = self.folder.path().join(FILE);
         let fail = |source| Error::File { doing: "read", path: path.clone(), source };
         let file = match File::open(&path) {
@@ -136,7 +137,7 @@ impl Cache {
         if document.machine != self.machine {
             return Err(malformed("it was written on another machine".to_owned()));
         }
-        if (&document.site, &document.node) != (&place.site, &place.node) {
+        if document.place != *place {
             return Err(malformed("it was written for another node".to_owned()));
         }
         let key = seal::Key::new(&self.folder.key()?, &self.machine);
@@ -151,7 +152,7 @@ impl Cache {
 pub struct Draft {
     folder: Arc<Folder>,
     machine: String,
-    place: Place,
+    place: Remit,
     kept: Kept,
 }
 
@@ -167,8 +168,7 @@ impl Draft {
         let plain = serde_json::to_vec(&secrets).expect("plain fields can be written");
         let document = Document {
             machine: self.machine,
-            site: self.place.site,
-            node: self.place.node,
+            place: self.place,
             newest: self.kept.newest,
             assignments: self.kept.assignments,
             good: self.kept.good,
@@ -181,7 +181,7 @@ impl Draft {
 }
 
 impl Kept {
-    fn of(held: &Held, place: &Place) -> Kept {
+    fn of(held: &Held, place: &Remit) -> Kept {
         let ours = held.assignments.iter().filter(|(_, found)| desired::is_ours(found, place));
         Kept {
             newest: held.newest,

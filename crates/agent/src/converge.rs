@@ -19,6 +19,7 @@ use kube::ResourceExt as _;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tombolo_driver::{Deadline, Driver, Error, InstanceId, Spec};
+use tombolo_identity::Remit;
 use tombolo_model::keys::FINALIZER_ASSIGNMENT;
 use tombolo_model::phrase::with_causes;
 use tombolo_model::{Assignment, Engine};
@@ -29,7 +30,7 @@ use tombolo_plan::instances::{
 };
 
 use crate::cache::bare;
-use crate::desired::{self, Job, Place};
+use crate::desired::{self, Job};
 use crate::health::Checks;
 use crate::held::{Good, Held};
 use crate::nearby::Nearby;
@@ -52,7 +53,7 @@ pub type Drivers = BTreeMap<Engine, Arc<dyn Driver>>;
 
 #[derive(Debug)]
 pub struct Converge {
-    place: Place,
+    place: Remit,
     drivers: Drivers,
     engines: BTreeSet<Engine>,
     pub held: Held,
@@ -100,8 +101,8 @@ pub struct Now {
     pub heard_since_boot: Option<Duration>,
     /// Nobody counts as cut off before this.
     pub silent_after: Duration,
-    /// Where this machine is reached.
-    pub address: String,
+    /// Where this machine is reached; nothing for an agent of many machines, whose engine knows.
+    pub address: Option<String>,
 }
 
 /// What one activation came to.
@@ -118,7 +119,7 @@ pub struct Report {
 
 impl Converge {
     /// Begins with what is held, which may come from the disk.
-    pub fn new(place: Place, drivers: Drivers, held: Held) -> Converge {
+    pub fn new(place: Remit, drivers: Drivers, held: Held) -> Converge {
         let good = held.good.iter().map(|(uid, good)| (uid.clone(), good.revision)).collect();
         Converge {
             engines: drivers.keys().copied().collect(),
@@ -301,13 +302,13 @@ impl Converge {
         // There is nobody to whom one could be written that the server has forgotten.
         let known = |found: &&Assignment| found.metadata.resource_version.is_some();
         for assignment in assignments.values().filter(known) {
-            let node = &self.place.node;
-            match claim::decide(assignment, node, &mut self.claims, now.clock) {
+            let holder = self.place.name();
+            match claim::decide(assignment, holder, &mut self.claims, now.clock) {
                 Decision::Leave(None) => (),
                 Decision::Wait(at) | Decision::Leave(Some(at)) => report.wake(at),
                 Decision::Write => {
                     let mut status = assignment.status.clone().unwrap_or_default();
-                    status.agent = Some(node.clone());
+                    status.agent = Some(holder.to_owned());
                     status.held_until = Some(Time(now.time + claim::HOLD));
                     let what = What::Status { status: Box::new(status), news: Vec::new() };
                     report.writes.push(Write { assignment: assignment.clone(), what });
@@ -348,7 +349,7 @@ impl Converge {
             }
             let target = Id { assignment: uid.clone(), revision: job.wanted.revision };
             let instance = look::serving(look, &target, phase);
-            let sight = Sight { phase, instance, address: &now.address };
+            let sight = Sight { phase, instance, address: now.address.as_deref() };
             report.writes.extend(self.write(assignment, &sight, now));
         }
     }
@@ -357,8 +358,8 @@ impl Converge {
     fn write(&self, assignment: &Assignment, sight: &Sight<'_>, now: &Now) -> Option<Write> {
         let before = assignment.status.clone().unwrap_or_default();
         let mut after = report::status(assignment, sight, &Time(now.time));
-        if assignment.spec.node.is_some() {
-            after.agent = Some(self.place.node.clone());
+        if let Some(node) = &assignment.spec.node {
+            after.agent = Some(node.clone());
         }
         if assignment.status.as_ref() == Some(&after) {
             return None;

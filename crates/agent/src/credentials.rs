@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tombolo_identity::request;
 use tombolo_identity::tls::{self, Lifetime};
+use tombolo_identity::{Remit, request};
 
 use crate::{Error, Lighthouse};
 
@@ -37,8 +37,8 @@ pub struct Folder {
 /// Who the agent is, as the joining made it. In one file, so that its parts always fit together.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Identity {
-    pub site: String,
-    pub node: String,
+    #[serde(flatten, with = "Written")]
+    pub remit: Remit,
     /// As PEM.
     pub certificate: String,
     pub authority: String,
@@ -49,6 +49,14 @@ pub struct Identity {
     /// Of the Node, as the server was told last.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
+}
+
+/// A remit in a file of ours, or in an answer of the server: `site`, and `node` if it is one.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Remit", untagged)]
+pub(crate) enum Written {
+    Node { site: String, node: String },
+    Site { site: String },
 }
 
 /// An identity with the key that belongs to it.
@@ -174,8 +182,7 @@ impl std::fmt::Debug for Credentials {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
             .debug_struct("Credentials")
-            .field("site", &self.identity.site)
-            .field("node", &self.identity.node)
+            .field("remit", &self.identity.remit)
             .finish_non_exhaustive()
     }
 }
@@ -196,6 +203,25 @@ mod tests {
         assert_eq!(mode(&path), passed);
         assert_eq!(mode(&path.join(KEY)), 0o600);
         assert!(folder.credentials().unwrap().is_none(), "a key alone is no joining");
+    }
+
+    #[test]
+    fn an_identity_says_what_it_stands_for() {
+        let text = |remit: &str| {
+            format!(r#"{{{remit}, "certificate": "", "authority": "", "addresses": []}}"#)
+        };
+        for (written, remit) in [
+            (
+                r#""site": "north", "node": "n1""#,
+                Remit::Node { site: "north".to_owned(), node: "n1".to_owned() },
+            ),
+            (r#""site": "north""#, Remit::Site { site: "north".to_owned() }),
+        ] {
+            let identity: Identity = serde_json::from_str(&text(written)).unwrap();
+            assert_eq!(identity.remit, remit);
+            let again = serde_json::to_string(&identity).unwrap();
+            assert_eq!(serde_json::from_str::<Identity>(&again).unwrap().remit, remit);
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ring::digest::{Context, SHA256};
 use tombolo_driver::{Entry, Error, STOP_GRACE_DEFAULT, Secret, Spec, Workload};
+use tombolo_identity::Remit;
 use tombolo_model::app::DisconnectAction;
 use tombolo_model::assignment::Peer;
 use tombolo_model::phrase::with_causes;
@@ -18,13 +19,6 @@ use crate::peer_files;
 
 /// A rule that names no time means this one.
 const STOP_AFTER_DEFAULT: Duration = Duration::from_secs(5 * 60);
-
-/// Whose Assignments these are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    pub site: String,
-    pub node: String,
-}
 
 /// A Secret or ConfigMap that an Assignment names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
@@ -49,7 +43,7 @@ pub type Entries = BTreeMap<Source, BTreeMap<String, Vec<u8>>>;
 /// What is known beside the Assignment.
 #[derive(Debug)]
 pub struct Surroundings<'a> {
-    pub place: &'a Place,
+    pub place: &'a Remit,
     pub entries: &'a Entries,
     pub engines: &'a BTreeSet<Engine>,
     /// Ports of the machine that other revisions of the same Assignment hold.
@@ -70,14 +64,13 @@ pub struct Job {
     pub unanswered: bool,
 }
 
-/// Whether it is for this node: by name, or because this node has taken it.
-pub fn is_ours(assignment: &Assignment, place: &Place) -> bool {
+/// Whether it is for this agent: it names a node that the agent stands for, or the agent has taken it.
+pub fn is_ours(assignment: &Assignment, place: &Remit) -> bool {
     let holder = || assignment.status.as_ref().and_then(|status| status.agent.as_deref());
-    assignment.spec.site == place.site
-        && match assignment.spec.node.as_deref() {
-            Some(node) => node == place.node,
-            None => holder() == Some(place.node.as_str()),
-        }
+    match assignment.spec.node.as_deref() {
+        Some(node) => place.covers(&assignment.spec.site, node),
+        None => assignment.spec.site == place.site() && holder() == Some(place.name()),
+    }
 }
 
 pub fn job(assignment: &Assignment, around: &Surroundings<'_>) -> Job {
@@ -156,7 +149,7 @@ pub fn revision(assignment: &Assignment, entries: &Entries) -> u64 {
 pub fn resolve(
     assignment: &Assignment,
     revision: u64,
-    place: &Place,
+    place: &Remit,
     entries: &Entries,
     nearby: &Nearby,
 ) -> Result<Spec, Error> {
@@ -218,7 +211,7 @@ fn mount(service: &mut serde_json::Value, volume: &Volume) {
 }
 
 /// What an instance is told about itself and its peers.
-fn about(assignment: &Assignment, place: &Place, nearby: &Nearby) -> Vec<(String, String)> {
+fn about(assignment: &Assignment, place: &Remit, nearby: &Nearby) -> Vec<(String, String)> {
     let spec = &assignment.spec;
     let namespace = assignment.metadata.namespace.clone().unwrap_or_default();
     let mut about = vec![
@@ -226,8 +219,9 @@ fn about(assignment: &Assignment, place: &Place, nearby: &Nearby) -> Vec<(String
         ("TOMBOLO_APP".to_owned(), spec.app.clone()),
         ("TOMBOLO_COMPONENT".to_owned(), spec.component.clone()),
         ("TOMBOLO_REPLICA".to_owned(), spec.replica.to_string()),
-        ("TOMBOLO_SITE".to_owned(), place.site.clone()),
-        ("TOMBOLO_NODE".to_owned(), place.node.clone()),
+        ("TOMBOLO_SITE".to_owned(), place.site().to_owned()),
+        // Of a site's agent it is the node that is named, not the agent's own.
+        ("TOMBOLO_NODE".to_owned(), spec.node.clone().unwrap_or_else(|| place.name().to_owned())),
     ];
     about.extend(spec.fence.map(|fence| ("TOMBOLO_FENCE".to_owned(), fence.to_string())));
     for peer in &spec.peers {

@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 use tombolo_driver::Driver;
 use tombolo_driver_docker::{Guarded, SOCKET_DEFAULT, Used};
 use tombolo_driver_process::Options;
+use tombolo_identity::Remit;
 use tombolo_model::Engine;
 
 use crate::converge::Drivers;
 use crate::credentials::Folder;
-use crate::desired::Place;
 use crate::{Error, machine};
 
 /// Where the process driver keeps its instances, in the agent's folder.
@@ -84,7 +84,7 @@ struct Docker {
 pub fn set_up(
     folder: &Folder,
     docker: &DockerAt,
-    place: &Place,
+    place: &Remit,
     authority: Option<&str>,
 ) -> Result<(), Error> {
     let text = folder.read(ENGINES)?;
@@ -95,7 +95,7 @@ pub fn set_up(
         None if known.mark.is_empty() => machine::random_hex()?.chars().take(MARK_CHARS).collect(),
         None => known.mark,
     };
-    let agent = format!("{}/{}@{mark}", place.site, place.node);
+    let agent = format!("{}/{}@{mark}", place.site(), place.name());
     let engines = Engines { docker: docker.socket().map(|socket| Docker { socket, agent }), mark };
     let wanted = serde_json::to_string(&engines).unwrap_or_default();
     match text.is_some_and(|text| text == wanted) {
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn agents_of_two_controllers_differ_and_one_stays_the_same() {
-        let place = Place { site: "north".to_owned(), node: "crane".to_owned() };
+        let place = Remit::Node { site: "north".to_owned(), node: "crane".to_owned() };
         let agent = |folder: &Folder, authority| {
             set_up(folder, &DockerAt::Usual, &place, authority).unwrap();
             let engines = folder.read(ENGINES).unwrap().unwrap();

@@ -24,6 +24,10 @@ pub enum Error {
     )]
     FolderGone { path: PathBuf },
     #[error(
+        "{folder} is the folder of the agent of {remit}, and this agent stands for another kind"
+    )]
+    StandsForOther { folder: PathBuf, remit: String },
+    #[error(
         "there is nothing to join with: {} holds no certificate, and no join file was given; \
          `tombolo token create --site SITE -o FILE` makes one",
         folder.display()
@@ -59,6 +63,7 @@ impl Error {
             | Error::InUse { .. }
             | Error::FolderGone { .. }
             | Error::NothingToJoinWith { .. }
+            | Error::StandsForOther { .. }
             | Error::Refused { .. }
             | Error::Quarantined { .. }
             | Error::Engine(_)

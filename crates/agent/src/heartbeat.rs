@@ -1,4 +1,4 @@
-//! The Lease by which a node says that it is alive. `plan::leases` listens for its changes, and the
+//! The Lease by which a node, or a whole site, says that it is alive. `plan::leases` listens for its changes, and the
 //! apiserver looks at the holder to tell a clone. What it asks about siblings is in the answer.
 
 use std::collections::BTreeMap;
@@ -8,6 +8,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
+use tombolo_identity::Remit;
 use tombolo_model::keys::{self, SYSTEM_NAMESPACE};
 
 use crate::siblings::Siblings;
@@ -64,37 +65,37 @@ impl Pace {
     }
 }
 
-/// One heartbeat of `node`, as `instance`. Whether another should follow soon, because there is
+/// One heartbeat of the agent that stands for `remit`, as `instance`. Whether another should follow soon, because there is
 /// something to tell about siblings.
 pub async fn beat(
     client: &Client,
-    node: &str,
+    remit: &Remit,
     instance: &str,
     pace: Pace,
     siblings: &mut Siblings,
 ) -> Result<bool, Error> {
     let mut annotations = match siblings.answer() {
-        Some(reached) => write(client, node, instance, pace, Some(reached)).await?,
-        None => renew(client, node, instance, pace).await?,
+        Some(reached) => write(client, remit, instance, pace, Some(reached)).await?,
+        None => renew(client, remit, instance, pace).await?,
     };
     let question = annotations.remove(keys::ANNOTATION_PROBE);
     Ok(siblings.look(question.as_deref().unwrap_or_default()).await)
 }
 
-/// A good-bye: the node is NotReady at once, and whoever comes next is no clone.
-pub async fn release(client: &Client, node: &str, pace: Pace) -> Result<(), Error> {
-    write(client, node, "", pace, None).await.map(drop)
+/// A good-bye: the node or site is NotReady at once, and whoever comes next is no clone.
+pub async fn release(client: &Client, remit: &Remit, pace: Pace) -> Result<(), Error> {
+    write(client, remit, "", pace, None).await.map(drop)
 }
 
 /// Renews the Lease. Almost all that an idle agent says are these, so it says no more than has changed
 /// or may have, and asks for no more of an answer than what others have written there.
 async fn renew(
     client: &Client,
-    node: &str,
+    remit: &Remit,
     holder: &str,
     pace: Pace,
 ) -> Result<Annotations, Error> {
-    let name = keys::node_lease(node);
+    let name = remit.lease();
     // A path is sent in full each time, other than the headers, which say who we are.
     let path = format!("/apis/coordination.k8s.io/v1/namespaces/{SYSTEM_NAMESPACE}/leases/{name}");
     let spec = lease(&name, holder, pace, None)["spec"].take();
@@ -110,7 +111,7 @@ async fn renew(
     };
     match annotations {
         Some(annotations) => Ok(annotations),
-        None => write(client, node, holder, pace, None).await,
+        None => write(client, remit, holder, pace, None).await,
     }
 }
 
@@ -126,12 +127,12 @@ fn annotations_in(answer: &str) -> Option<Annotations> {
 /// Applied, so that it makes the Lease if it is not there, and is the same when it comes twice.
 async fn write(
     client: &Client,
-    node: &str,
+    remit: &Remit,
     holder: &str,
     pace: Pace,
     reached: Option<String>,
 ) -> Result<Annotations, Error> {
-    let name = keys::node_lease(node);
+    let name = remit.lease();
     let lease = lease(&name, holder, pace, reached);
     let api: Api<Lease> = Api::namespaced(client.clone(), SYSTEM_NAMESPACE);
     let params = PatchParams::apply(FIELD_MANAGER).force();

@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
+use tombolo_identity::Remit;
 use tombolo_model::Assignment;
 use tombolo_plan::instances::Authority;
 
-use crate::desired::{self, Entries, Place, Source};
+use crate::desired::{self, Entries, Source};
 
 /// As many as are deleted while one write to the server is under way, many times over.
 const GONE_MAX: usize = 1024;
@@ -151,14 +152,14 @@ impl Held {
 
     /// Every Secret and ConfigMap that is named by what runs here and that the server can be asked for:
     /// it hands out none for what it does not know.
-    pub fn sources(&self, place: &Place) -> BTreeSet<Source> {
+    pub fn sources(&self, place: &Remit) -> BTreeSet<Source> {
         let known = |found: &&Assignment| !self.is_forgotten(found);
         self.ours(place).filter(known).flat_map(desired::sources).collect()
     }
 
     /// Forgets what nobody names any more: a Secret is not kept longer than it is needed. What was
     /// forgotten by a server ends when that assigns the same instance anew.
-    pub fn tidy(&mut self, place: &Place) {
+    pub fn tidy(&mut self, place: &Remit) {
         let known = self.ours(place).filter(|found| !self.is_forgotten(found));
         let known: BTreeSet<_> = known.map(instance_of).collect();
         let (forgotten, assignments) = (&mut self.forgotten, &mut self.assignments);
@@ -184,7 +185,7 @@ impl Held {
     }
 
     /// What runs here and no server knows, by namespace and name.
-    pub fn forgotten_here(&self, place: &Place) -> Vec<String> {
+    pub fn forgotten_here(&self, place: &Remit) -> Vec<String> {
         let here = self.ours(place).filter(|found| self.is_forgotten(found));
         let name = |found: &Assignment| {
             let metadata = &found.metadata;
@@ -198,7 +199,7 @@ impl Held {
         assignment.metadata.uid.as_ref().is_some_and(|uid| self.forgotten.contains(uid))
     }
 
-    fn ours<'a>(&'a self, place: &'a Place) -> impl Iterator<Item = &'a Assignment> {
+    fn ours<'a>(&'a self, place: &'a Remit) -> impl Iterator<Item = &'a Assignment> {
         self.assignments.values().filter(|found| desired::is_ours(found, place))
     }
 }

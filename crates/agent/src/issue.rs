@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Client;
 use kube::api::{Api, PostParams};
 use tombolo_identity::Token;
+use tombolo_model::jointoken::StandsFor;
 use tombolo_model::{JoinToken, JoinTokenSpec};
 
 use crate::{Error, JoinFile, clock};
@@ -24,7 +25,9 @@ pub async fn hand_out(
     let token = Token::generate()?;
     let expires = clock::time_of_day().saturating_add(life).unwrap_or(Timestamp::MAX);
     let tokens: Api<JoinToken> = Api::all(client.clone());
-    let made = tokens.create(&PostParams::default(), &join_token(&token, site, expires)).await;
+    let made = tokens
+        .create(&PostParams::default(), &join_token(&token, site, StandsFor::Node, expires))
+        .await;
     made.map_err(Error::of_request)?;
     Ok(JoinFile {
         addresses: vec![address],
@@ -37,10 +40,16 @@ pub async fn hand_out(
 }
 
 /// The JoinToken as the server gets it: with the hash, and without the secret.
-pub fn join_token(token: &Token, site: &str, expires: Timestamp) -> JoinToken {
+pub fn join_token(
+    token: &Token,
+    site: &str,
+    stands_for: StandsFor,
+    expires: Timestamp,
+) -> JoinToken {
     let hash = token.hash();
     let spec = JoinTokenSpec {
         site: site.to_owned(),
+        stands_for,
         hash: hash.to_string(),
         expires: Time(expires),
         description: None,
@@ -55,7 +64,7 @@ mod tests {
     #[test]
     fn what_is_sent_is_not_the_token() {
         let token = Token::from_bytes([7; 32]);
-        let made = join_token(&token, "north", Timestamp::UNIX_EPOCH);
+        let made = join_token(&token, "north", StandsFor::Node, Timestamp::UNIX_EPOCH);
         let sent = serde_json::to_string(&made).unwrap();
         assert!(!sent.contains(&token.reveal()));
         assert!(sent.contains("\"expires\":\"1970-01-01T00:00:00Z\""), "{sent}");

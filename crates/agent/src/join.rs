@@ -7,9 +7,10 @@ use http::Request;
 use kube::Client;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tombolo_identity::request;
+use tombolo_identity::joining::Sought;
+use tombolo_identity::{Remit, request};
 
-use crate::credentials::{Credentials, Identity};
+use crate::credentials::{Credentials, Identity, Written};
 use crate::{Error, JoinFile, connection};
 
 /// A controller that has not answered by then is tried again later.
@@ -18,7 +19,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Who wants to join.
 #[derive(Clone, Copy, Debug)]
 pub struct Applicant<'a> {
-    pub node: &'a str,
+    pub sought: Sought<'a>,
     pub machine: &'a str,
     pub key_pem: &'a str,
     /// For the Node.
@@ -27,8 +28,8 @@ pub struct Applicant<'a> {
 
 #[derive(Deserialize)]
 struct Joined {
-    site: String,
-    node: String,
+    #[serde(flatten, with = "Written")]
+    remit: Remit,
     certificate: String,
     #[serde(default)]
     how: String,
@@ -37,17 +38,20 @@ struct Joined {
 /// Tries the addresses of the file in turn. The same question can be asked twice: if the answer was
 /// lost, the server gives it again to the same key.
 pub async fn join(file: &JoinFile, applicant: Applicant<'_>) -> Result<Identity, Error> {
-    let body = json!({
+    let mut body = json!({
         "token": file.token, "request": request::make(applicant.key_pem, "")?,
-        "node": applicant.node, "machine": applicant.machine,
+        "machine": applicant.machine,
         "agentVersion": env!("CARGO_PKG_VERSION"), "labels": applicant.labels,
     });
+    match applicant.sought {
+        Sought::Node(node) => body["node"] = json!(node),
+        Sought::Site => body["standsFor"] = json!("site"),
+    }
     let joined: Joined =
         ask_in_turn(&file.addresses, &file.authority, "/tombolo/join", &body).await?;
-    tracing::info!(site = joined.site, node = joined.node, how = joined.how, "joined");
+    tracing::info!(agent_of = %joined.remit, how = joined.how, "joined");
     Ok(Identity {
-        site: joined.site,
-        node: joined.node,
+        remit: joined.remit,
         certificate: joined.certificate,
         authority: file.authority.clone(),
         addresses: file.addresses.clone(),

@@ -25,16 +25,18 @@ pub struct Nearby {
 }
 
 impl Nearby {
-    /// Adds an instance that runs here. `address` is where the machine is reached.
-    pub fn add(&mut self, instance: &Instance, address: &str) {
+    /// Adds an instance that runs here. `address` is where the machine is reached; an engine of many
+    /// machines says it of each instance.
+    pub fn add(&mut self, instance: &Instance, address: Option<&str>) {
         let State::Running(running) = &instance.state else { return };
         let origin = &instance.origin;
         let key = (origin.namespace.clone(), origin.app.clone(), origin.component.clone());
         for port in &running.ports {
-            let reached = match (port.published, running.addresses.first()) {
-                (Some(published), _) => format!("{}:{published}", bracketed(address)),
-                (None, Some(own)) => format!("{}:{}", bracketed(own), port.port),
-                (None, None) => continue,
+            let own = running.addresses.first().map(String::as_str);
+            let reached = match (port.published, address.or(own), own) {
+                (Some(published), Some(host), _) => format!("{}:{published}", bracketed(host)),
+                (None, _, Some(own)) => format!("{}:{}", bracketed(own), port.port),
+                (Some(_), None, _) | (None, _, None) => continue,
             };
             self.reached.entry(key.clone()).or_default().push((port.port, reached));
         }

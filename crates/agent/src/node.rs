@@ -26,7 +26,6 @@ use tombolo_model::{ConditionStatus, Engine, Node, NodeStatus, Reason, keys};
 use crate::connection::Connection;
 use crate::converge::Drivers;
 use crate::credentials::Folder;
-use crate::desired::Place;
 use crate::offer::Offer;
 use crate::report::{Told, Tone};
 use crate::{clock, tell};
@@ -65,7 +64,7 @@ struct Sight {
 
 /// Whose Node it is, and what is known of the machine beforehand.
 pub(crate) struct Subject {
-    pub(crate) place: Place,
+    pub(crate) node: String,
     pub(crate) folder: Arc<Folder>,
     pub(crate) drivers: Drivers,
     pub(crate) offer: Offer,
@@ -177,12 +176,12 @@ async fn describe(
     learnt: &Learnt,
     inside: &Inside,
 ) -> Result<(), String> {
-    let place = &subject.place;
+    let name = &subject.node;
     let mut sight: Option<Sight> = None;
     for _ in 0..ATTEMPTS_MAX {
         let client = connection.client();
         let api: Api<Node> = Api::all(client.clone());
-        let got = tokio::time::timeout(ANSWER_TIMEOUT, api.get(&place.node)).await;
+        let got = tokio::time::timeout(ANSWER_TIMEOUT, api.get(name)).await;
         let got = got.map_err(|late| late.to_string())?;
         let mut node = got.map_err(|error| with_causes(&error))?;
         // A drain that was seen before there was anything to end says nothing about it.
@@ -211,14 +210,14 @@ async fn describe(
         let told = [
             put_disk(&inside.disk, &mut status, &now),
             confining::put(versions.confinement.as_ref(), &mut status, &now),
-            put_forgotten(&inside.forgotten, &place.node, &mut status, &now),
+            put_forgotten(&inside.forgotten, name, &mut status, &now),
         ];
         if status == before {
             return Ok(());
         }
         node.status = Some(status);
         let params = PostParams::default();
-        let written = api.replace_status(&place.node, &params, &node);
+        let written = api.replace_status(name, &params, &node);
         match tokio::time::timeout(ANSWER_TIMEOUT, written).await {
             Ok(Ok(node)) => {
                 for told in told.iter().flatten() {

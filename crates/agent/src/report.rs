@@ -20,8 +20,8 @@ pub struct Sight<'a> {
     pub phase: &'a Phase,
     /// The instance that serves, or should.
     pub instance: Option<&'a Instance>,
-    /// Where this machine is reached.
-    pub address: &'a str,
+    /// Where this machine is reached; nothing if the engine has many.
+    pub address: Option<&'a str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,12 +78,12 @@ fn describe(status: &mut AssignmentStatus, sight: &Sight<'_>) {
     // Where a port of the machine leads in, the machine is what others reach; a container's own
     // address is good on this machine only.
     let published = |running: &Running| running.ports.iter().any(|port| port.published.is_some());
-    status.addresses = match running {
-        Some(running) if running.addresses.is_empty() || published(running) => {
-            vec![sight.address.to_owned()]
+    status.addresses = match (running, sight.address) {
+        (Some(running), Some(address)) if running.addresses.is_empty() || published(running) => {
+            vec![address.to_owned()]
         }
-        Some(running) => running.addresses.clone(),
-        None => Vec::new(),
+        (Some(running), _) => running.addresses.clone(),
+        (None, _) => Vec::new(),
     };
     let ports = running.map(|running| running.ports.as_slice()).unwrap_or_default();
     status.ports = ports

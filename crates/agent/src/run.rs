@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tombolo_driver::Machines;
+use tombolo_identity::Remit;
+use tombolo_identity::joining::{Sought, StandsFor};
 use tombolo_model::phrase::with_causes;
 
 use crate::clock::{Clock, Heard};
 use crate::connection::{Connection, Replacer, Wire};
 use crate::converge::Drivers;
 use crate::credentials::{Credentials, Folder, Identity};
-use crate::desired::Place;
 use crate::engines::DockerAt;
 use crate::heartbeat::Pace;
 use crate::join::{self, Applicant};
@@ -67,6 +69,13 @@ pub async fn run(settings: Settings, shutdown: impl Future<Output = ()>) -> Resu
     run_with(settings, engines::open, shutdown).await
 }
 
+/// What an agent works with.
+struct Cluster {
+    drivers: Drivers,
+    /// Nothing where everything runs on one machine.
+    machines: Option<Arc<dyn Machines>>,
+}
+
 /// Like [`run`], with engines of the caller's. `engines` is called once the agent has joined, with its
 /// data folder.
 pub async fn run_with(
@@ -74,20 +83,46 @@ pub async fn run_with(
     engines: impl FnOnce(&Path) -> Result<Drivers, Error>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
+    let cluster = |folder: &Path| Ok(Cluster { drivers: engines(folder)?, machines: None });
+    run_for(settings, StandsFor::Node, cluster, shutdown).await
+}
+
+/// Runs as the one agent of a whole site, whose join token says so. Whatever is assigned to a node of the
+/// site is given to these drivers; `machines` says which nodes there are. There is no driver of many
+/// machines in this crate: the caller brings it.
+pub async fn run_site(
+    settings: Settings,
+    engines: impl FnOnce(&Path) -> Result<(Drivers, Arc<dyn Machines>), Error>,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), Error> {
+    let cluster = |folder: &Path| {
+        let (drivers, machines) = engines(folder)?;
+        Ok(Cluster { drivers, machines: Some(machines) })
+    };
+    run_for(settings, StandsFor::Site, cluster, shutdown).await
+}
+
+async fn run_for(
+    settings: Settings,
+    stands_for: StandsFor,
+    engines: impl FnOnce(&Path) -> Result<Cluster, Error>,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), Error> {
     let mut shutdown = std::pin::pin!(shutdown);
     let mut agent = tokio::select! {
         () = &mut shutdown => return Ok(()),
-        agent = come_in(&settings) => agent?,
+        agent = come_in(&settings, stands_for) => agent?,
     };
     let (connection, mut replacer) = Connection::open(&agent.credentials, &agent.instance)?;
     let identity = &agent.credentials.identity;
-    tracing::info!(site = identity.site, node = identity.node, "the agent is in");
+    tracing::info!(agent_of = %identity.remit, "the agent is in");
     let (heartbeats, heard) = watch::channel(None);
-    let place = Place { site: identity.site.clone(), node: identity.node.clone() };
-    engines::set_up(&agent.folder, &settings.docker, &place, Some(&identity.authority))?;
-    let drivers = engines(agent.folder.path())?;
+    let remit = identity.remit.clone();
+    engines::set_up(&agent.folder, &settings.docker, &remit, Some(&identity.authority))?;
+    let Cluster { drivers, machines } = engines(agent.folder.path())?;
     let workplace = Workplace {
-        place,
+        place: remit.clone(),
+        machines,
         machine: agent.machine.clone(),
         drivers: drivers.clone(),
         folder: Arc::clone(&agent.folder),
@@ -103,11 +138,10 @@ pub async fn run_with(
         error = work::run(workplace) => Err(error),
         ended = live(&mut agent, &settings, &connection, &mut replacer, &pulse) => ended,
     };
-    let node = &agent.credentials.identity.node;
     if lived.is_ok() {
         part(&drivers).await;
         let client = connection.client();
-        let release = heartbeat::release(&client, node, pace);
+        let release = heartbeat::release(&client, &remit, pace);
         // If nobody hears it, the Lease runs out by itself.
         let _ = tokio::time::timeout(RELEASE_TIMEOUT, release).await;
     }
@@ -127,7 +161,7 @@ async fn part(drivers: &Drivers) {
 
 /// Joins, if that has not been done yet, and runs nothing. For whoever sets a machine up.
 pub async fn join_only(settings: Settings) -> Result<Identity, Error> {
-    Ok(come_in(&settings).await?.credentials.identity)
+    Ok(come_in(&settings, StandsFor::Node).await?.credentials.identity)
 }
 
 /// Tells the working half when the server was heard.
@@ -166,11 +200,12 @@ pub async fn run_beside(
     let machine = machine::id(&folder)?;
     let instance = machine::instance(&machine)?;
     let (heartbeats, heard) = watch::channel(None);
-    let place = Place { site: beside.site, node: beside.node };
+    let place = Remit::Node { site: beside.site, node: beside.node };
     engines::set_up(&folder, &beside.docker, &place, None)?;
     let drivers = engines::open(folder.path())?;
     let workplace = Workplace {
         place: place.clone(),
+        machines: None,
         machine,
         drivers: drivers.clone(),
         folder,
@@ -184,21 +219,21 @@ pub async fn run_beside(
     tokio::select! {
         () = shutdown => (),
         error = work::run(workplace) => return Err(error),
-        () = beat_on(&client, &place.node, &instance, &pulse) => (),
+        () = beat_on(&client, &place, &instance, &pulse) => (),
     }
     part(&drivers).await;
     // If nobody hears it, the Lease runs out by itself.
-    let release = heartbeat::release(&client, &place.node, pace);
+    let release = heartbeat::release(&client, &place, pace);
     let _ = tokio::time::timeout(RELEASE_TIMEOUT, release).await;
     Ok(())
 }
 
-async fn beat_on(client: &kube::Client, node: &str, instance: &str, pulse: &Pulse) {
+async fn beat_on(client: &kube::Client, remit: &Remit, instance: &str, pulse: &Pulse) {
     let mut siblings = Siblings::default();
     loop {
         let mut pause = pulse.pace.beat();
         let asked = pulse.clock.asked();
-        match heartbeat::beat(client, node, instance, pulse.pace, &mut siblings).await {
+        match heartbeat::beat(client, remit, instance, pulse.pace, &mut siblings).await {
             Ok(again) => {
                 pulse.heard(asked);
                 pause = if again { heartbeat::SOON } else { pause };
@@ -210,7 +245,7 @@ async fn beat_on(client: &kube::Client, node: &str, instance: &str, pulse: &Puls
 }
 
 /// With what an earlier start left, or with the join file.
-async fn come_in(settings: &Settings) -> Result<Agent, Error> {
+async fn come_in(settings: &Settings, stands_for: StandsFor) -> Result<Agent, Error> {
     let folder = Arc::new(Folder::open(&settings.folder)?);
     let machine = match &settings.machine {
         Some(machine) => machine.clone(),
@@ -219,11 +254,18 @@ async fn come_in(settings: &Settings) -> Result<Agent, Error> {
     let instance = machine::instance(&machine)?;
     let offer = Offer::settled(&settings.offer, &folder)?;
     let credentials = match folder.credentials()? {
-        Some(credentials) => credentials,
+        Some(credentials) => {
+            let remit = &credentials.identity.remit;
+            if stands_for_of(remit) != stands_for {
+                let (folder, remit) = (folder.path().into(), remit.to_string());
+                return Err(Error::StandsForOther { folder, remit });
+            }
+            credentials
+        }
         None => {
             let key_pem = folder.key()?;
             let about = (machine.as_str(), &offer);
-            let credentials = join_until_in(settings, &folder, about, key_pem).await?;
+            let credentials = join_until_in(settings, stands_for, about, key_pem, &folder).await?;
             folder.keep(&credentials.identity)?;
             credentials
         }
@@ -231,19 +273,30 @@ async fn come_in(settings: &Settings) -> Result<Agent, Error> {
     Ok(Agent { folder, credentials, machine, instance, offer })
 }
 
+fn stands_for_of(remit: &Remit) -> StandsFor {
+    match remit {
+        Remit::Node { .. } => StandsFor::Node,
+        Remit::Site { .. } => StandsFor::Site,
+    }
+}
+
 async fn join_until_in(
     settings: &Settings,
-    folder: &Folder,
+    stands_for: StandsFor,
     (machine, offer): (&str, &Offer),
     key_pem: String,
+    folder: &Folder,
 ) -> Result<Credentials, Error> {
     let file = settings.join_file.as_ref();
     let file = file.ok_or_else(|| Error::NothingToJoinWith { folder: folder.path().into() })?;
     let node = settings.node.clone().unwrap_or_else(machine::host_name);
     let mut failures = 0;
     loop {
-        let applicant =
-            Applicant { node: &node, machine, key_pem: &key_pem, labels: &offer.labels };
+        let sought = match stands_for {
+            StandsFor::Node => Sought::Node(&node),
+            StandsFor::Site => Sought::Site,
+        };
+        let applicant = Applicant { sought, machine, key_pem: &key_pem, labels: &offer.labels };
         match join::join(file, applicant).await {
             Ok(identity) => return Ok(Credentials { identity, key_pem }),
             Err(error) if error.retryable() => {
@@ -270,11 +323,11 @@ async fn live(
     loop {
         let done = match renew_if_due(agent, replacer, &mut doubt).await {
             Ok(wait) => {
-                let node = &agent.credentials.identity.node;
+                let remit = &agent.credentials.identity.remit;
                 let client = connection.client();
                 let instance = &agent.instance;
                 let asked = pulse.clock.asked();
-                let beat = heartbeat::beat(&client, node, instance, pulse.pace, &mut siblings);
+                let beat = heartbeat::beat(&client, remit, instance, pulse.pace, &mut siblings);
                 beat.await.map(|again| (asked, if again { heartbeat::SOON } else { wait }))
             }
             Err(error) => Err(error),
@@ -310,9 +363,9 @@ async fn renew_if_due(
 ) -> Result<Duration, Error> {
     let now = clock::time_of_day();
     let lifetime = agent.credentials.lifetime()?;
-    let node = &agent.credentials.identity.node;
+    let name = agent.credentials.identity.remit.name();
     let relabelled = agent.credentials.identity.labels != agent.offer.labels;
-    let (wait, for_labels_only) = match renewal::due(&lifetime, node, now) {
+    let (wait, for_labels_only) = match renewal::due(&lifetime, name, now) {
         Due::In(wait) if !doubt.renews() && !relabelled => return Ok(wait.min(LOOK_AGAIN)),
         Due::In(_) => (renewal::retry(doubt.failures()), !doubt.renews()),
         Due::Now => (renewal::retry(doubt.failures()), false),
@@ -370,7 +423,8 @@ async fn after(
             // A new key, since the old one may be why. It is kept only if it opens the door.
             let key_pem = tombolo_identity::request::new_key()?;
             let about = (agent.machine.as_str(), &agent.offer);
-            match join_until_in(settings, &agent.folder, about, key_pem).await {
+            let stands_for = stands_for_of(&agent.credentials.identity.remit);
+            match join_until_in(settings, stands_for, about, key_pem, &agent.folder).await {
                 Ok(credentials) => {
                     agent.folder.keep_anew(&credentials)?;
                     agent.credentials = credentials;

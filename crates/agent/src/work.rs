@@ -8,6 +8,8 @@ use std::time::Duration;
 use futures::stream::{SelectAll, StreamExt as _};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
+use tombolo_driver::Machines;
+use tombolo_identity::Remit;
 use tombolo_model::Assignment;
 use tombolo_model::phrase::with_causes;
 use tombolo_plan::Monotonic;
@@ -18,12 +20,12 @@ use crate::clock::{self, Clock, Heard};
 use crate::connection::Connection;
 use crate::converge::{Converge, Drivers, Now, Report};
 use crate::credentials::Folder;
-use crate::desired::{Place, Source};
+use crate::desired::Source;
 use crate::held::News;
 use crate::node::{Disk, Inside, Learnt};
 use crate::offer::Offer;
 use crate::tell::{self, Failed, Spoken, Write};
-use crate::{Error, errands, feed, load, node, peer_files};
+use crate::{Error, errands, feed, load, machines, node, peer_files};
 
 /// Something may have been missed: nobody waits longer for a look.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
@@ -38,11 +40,13 @@ const NEWS_MAX: usize = 256;
 /// What the agent works with.
 #[derive(Debug)]
 pub(crate) struct Workplace {
-    pub(crate) place: Place,
+    pub(crate) place: Remit,
     pub(crate) machine: String,
     pub(crate) folder: Arc<Folder>,
     pub(crate) connection: Connection,
     pub(crate) drivers: Drivers,
+    /// Of an engine that spreads over many, whose agent stands for a whole site.
+    pub(crate) machines: Option<Arc<dyn Machines>>,
     pub(crate) clock: Clock,
     /// When the server was last heard.
     pub(crate) heard: watch::Receiver<Option<Heard>>,
@@ -155,22 +159,32 @@ impl Worker {
         wanted: watch::Receiver<BTreeSet<Source>>,
     ) -> JoinSet<()> {
         let Workplace { place, connection, drivers, folder, offer, .. } = &self.workplace;
-        let (again, site) = (self.list_again.subscribe(), place.site.clone());
-        let disk = folder.path().display().to_string();
-        let subject = node::Subject {
-            place: place.clone(),
-            folder: Arc::clone(folder),
-            drivers: drivers.clone(),
-            offer: offer.clone(),
-        };
-        let learnt = Learnt { address: self.address.clone(), drained: self.drained.clone() };
-        let seen = self.inside.subscribe();
+        let (again, site) = (self.list_again.subscribe(), place.site().to_owned());
         let mut helpers = JoinSet::new();
         helpers.spawn(feed::assignments(connection.clone(), site, again, news.clone()));
         helpers.spawn(feed::entries(connection.clone(), wanted, news));
         helpers.spawn(errands::run(connection.clone(), drivers.clone()));
-        helpers.spawn(load::keep(connection.clone(), place.node.clone(), disk));
-        helpers.spawn(node::keep(connection.clone(), subject, learnt, seen));
+        match (place, &self.workplace.machines) {
+            (Remit::Node { node, .. }, _) => {
+                let disk = folder.path().display().to_string();
+                let subject = node::Subject {
+                    node: node.clone(),
+                    folder: Arc::clone(folder),
+                    drivers: drivers.clone(),
+                    offer: offer.clone(),
+                };
+                let learnt =
+                    Learnt { address: self.address.clone(), drained: self.drained.clone() };
+                let seen = self.inside.subscribe();
+                helpers.spawn(load::keep(connection.clone(), node.clone(), disk));
+                helpers.spawn(node::keep(connection.clone(), subject, learnt, seen));
+            }
+            (Remit::Site { site }, Some(engine)) => {
+                let (site, engine) = (site.clone(), Arc::clone(engine));
+                helpers.spawn(machines::keep(connection.clone(), site, engine));
+            }
+            (Remit::Site { .. }, None) => (),
+        }
         helpers
     }
 
@@ -201,7 +215,7 @@ impl Worker {
             cut_off_since: Some(heard).filter(|_| looked_at >= silent_at),
             heard_since_boot: self.heard.map(|heard| heard.since_boot),
             silent_after,
-            address: self.address.borrow().clone(),
+            address: self.address(),
         };
         let report = self.converge.activate(&now).await;
         self.tell_strays(&report);
@@ -212,6 +226,14 @@ impl Worker {
         let wakes = [report.wake_at, later, self.save_at, silent, Some(looked_at + LOOK_EVERY)];
         let again = (report.deferred > 0).then_some(looked_at);
         wakes.into_iter().chain([again]).flatten().min().unwrap_or(looked_at)
+    }
+
+    /// Where this machine is reached, if what runs here runs on it.
+    fn address(&self) -> Option<String> {
+        match self.workplace.place {
+            Remit::Node { .. } => Some(self.address.borrow().clone()),
+            Remit::Site { .. } => None,
+        }
     }
 
     /// After a silence what is held may be old: what has ended meanwhile because of it may run

@@ -1,13 +1,12 @@
-//! Whether agents still stand for their nodes, asked at every request. What is known of a node is
-//! looked up in memory, so that an agent whose node is removed or revoked is out with its next
+//! Whether agents still stand for their node or site, asked at every request. What is known of it is
+//! looked up in memory, so that an agent whose node or site is removed or revoked is out with its next
 //! request, also on an open connection. What agents do beside resources is in `tombolo_gate`.
 
 use http::HeaderMap;
 use serde_json::Value;
-use tombolo_gate::nodes::known;
-use tombolo_identity::joining::{Bearer, Fallen, standing};
-use tombolo_identity::subject::lease_of_node;
-use tombolo_identity::{Role, Subject};
+use tombolo_gate::nodes::{known, known_of_site};
+use tombolo_identity::joining::{Bearer, Fallen, Known, standing};
+use tombolo_identity::{Remit, Role, Subject};
 use tombolo_model::{Reason, keys};
 
 use crate::encode;
@@ -16,23 +15,25 @@ use crate::object::text;
 use crate::server::Api;
 use crate::status::Failure;
 
-/// Refuses an agent that does not stand for its node any more; lets everybody else pass.
+/// Refuses an agent that does not stand for its node or site any more; lets everybody else pass.
 pub(crate) fn check(
     api: &Api,
     subject: &Subject,
     key: Option<&str>,
     headers: &HeaderMap,
 ) -> Result<(), Failure> {
-    let Role::Agent { site, node } = &subject.role else { return Ok(()) };
+    let Role::Agent(remit) = &subject.role else { return Ok(()) };
     let instance = headers.get(keys::INSTANCE_HEADER).and_then(|value| value.to_str().ok());
-    let bearer = Bearer { site, node, key, instance };
+    let bearer = Bearer { remit, key, instance };
     stands(api, &bearer).map_err(|fallen| failure(&fallen))
 }
 
 fn stands(api: &Api, bearer: &Bearer<'_>) -> Result<(), Fallen> {
-    let known = find(api, bearer.node).map(|node| known(&node));
-    let site = format!("{}/sites//{}", keys::GROUP, bearer.site);
-    standing(bearer, known.as_ref(), api.store.get(&site).is_some())
+    let node = match bearer.remit {
+        Remit::Node { node, .. } => of_node(api, node),
+        Remit::Site { .. } => None,
+    };
+    standing(bearer, node.as_ref(), of_site(api, bearer.remit.site()).as_ref())
 }
 
 fn failure(fallen: &Fallen) -> Failure {
@@ -45,13 +46,21 @@ fn failure(fallen: &Fallen) -> Failure {
         | Fallen::SiteGone { .. }
         | Fallen::Moved { .. }
         | Fallen::Revoked { .. }
+        | Fallen::SiteHasAgent { .. }
         | Fallen::Replaced { .. } => Failure::unauthorized(fallen.to_string()),
     }
 }
 
-fn find(api: &Api, node: &str) -> Option<Value> {
-    let stored = api.store.get(&format!("{}/nodes//{node}", keys::GROUP))?;
-    Some(encode::parse(&stored))
+fn of_node(api: &Api, node: &str) -> Option<Known> {
+    Some(known(&find(api, &format!("{}/nodes//{node}", keys::GROUP))?))
+}
+
+fn of_site(api: &Api, site: &str) -> Option<Known> {
+    Some(known_of_site(&find(api, &format!("{}/sites//{site}", keys::GROUP))?))
+}
+
+fn find(api: &Api, key: &str) -> Option<Value> {
+    api.store.get(key).map(|stored| encode::parse(&stored))
 }
 
 /// Refuses the heartbeat of an instance that was found to be a copy, whatever its requests say of
@@ -62,15 +71,19 @@ pub(crate) fn check_heartbeat(
     kind: &Kind,
     object: &Value,
 ) -> Result<(), Failure> {
-    let Role::Agent { node, .. } = &subject.role else { return Ok(()) };
+    let Role::Agent(remit) = &subject.role else { return Ok(()) };
     let is_lease = kind.is("coordination.k8s.io", "Lease");
-    if !is_lease || text(object, "name") != lease_of_node(node) {
+    if !is_lease || text(object, "name") != remit.lease() {
         return Ok(());
     }
     let instance = object["spec"]["holderIdentity"].as_str().unwrap_or_default();
-    let copies = find(api, node).map(|node| known(&node).quarantined).unwrap_or_default();
+    let known = match remit {
+        Remit::Node { node, .. } => of_node(api, node),
+        Remit::Site { site } => of_site(api, site),
+    };
+    let copies = known.map(|known| known.quarantined).unwrap_or_default();
     match copies.iter().any(|copy| copy == instance) {
-        true => Err(failure(&Fallen::Quarantined { node: node.clone() })),
+        true => Err(failure(&Fallen::Quarantined { of: remit.clone() })),
         false => Ok(()),
     }
 }

@@ -96,7 +96,7 @@ fn permit(
 ) -> Result<Permit, Failure> {
     let target = match (routes, path) {
         // Agents answer errands and send nobody on any; what is there is no matter of theirs.
-        (Routes::Gate, Path::Resource(_)) if matches!(subject.role, Role::Agent { .. }) => {
+        (Routes::Gate, Path::Resource(_)) if matches!(subject.role, Role::Agent(_)) => {
             return Err(Failure::new(404, "NotFound", "there is no such path"));
         }
         (Routes::Gate, Path::Resource(target)) => target,

@@ -7,13 +7,13 @@ use tombolo_store::{Change, Expect};
 
 use crate::answer::Answer;
 use crate::gather::Gather;
-use crate::object::{self, Deletion, text};
+use crate::object::{self, Deletion, Part, text};
 use crate::request::Propagation;
 use crate::select::Selection;
 use crate::server::Call;
 use crate::status::Failure;
 use crate::write::{Unwritten, decode_body};
-use crate::{bootstrap, encode, time};
+use crate::{bootstrap, encode, scope, time};
 
 const ATTEMPTS_MAX: usize = 16;
 
@@ -105,6 +105,8 @@ async fn delete(
         if options.dry_run {
             return Ok(if removed { Gone::Now(object) } else { Gone::Later(object) });
         }
+        // It was the agent's when it was allowed; it may be another's since.
+        scope::guard(&call.subject, kind, Part::Main, Some(&object), &object)?;
         let expect = Expect::Revision(stored.revision);
         match call.commit(&object, expect, change, "delete").await {
             Ok(stored) if removed => return Ok(Gone::Now(encode::parse(&stored))),

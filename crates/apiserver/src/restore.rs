@@ -2,7 +2,7 @@
 //! that taking it as it is would give back what was taken away. Called by [`crate::own_paths`] and, with the
 //! server stopped, by the shell; start at [`amend`].
 //!
-//! A store remembers who may come in: access tokens and join tokens as they are now, and with each Node the
+//! A store remembers who may come in: access tokens and join tokens as they are now, and with each Node or Site the
 //! key that acts for it. The rest comes from the backup. A store that is another than the one that was
 //! backed up, or empty, has no such memory; then whoever restores has to say what shall hold.
 
@@ -13,7 +13,7 @@ use tombolo_store::{Amend, Amendment, Object, Objects};
 
 use crate::encode;
 
-/// What of a Node says who acts for it.
+/// What of a Node, or of a Site with one agent, says who acts for it.
 const MARKS: [&str; 5] = [
     keys::ANNOTATION_KEY,
     keys::ANNOTATION_MACHINE,
@@ -79,9 +79,9 @@ fn decide(
         if is_token(object) {
             amendment.left_out.insert(object.key.clone());
         }
-        if object.key.starts_with(&format!("{}/nodes//", keys::GROUP)) {
-            let node = marked(value(object), live.get(&object.key).map(|live| value(live)), now);
-            amendment.put.insert(object.key.clone(), encode::draft(&node));
+        if has_agent(object) {
+            let marked = marked(value(object), live.get(&object.key).map(|live| value(live)), now);
+            amendment.put.insert(object.key.clone(), encode::draft(&marked));
         }
     }
     let tokens = live.values().filter(|object| is_token(object));
@@ -104,7 +104,14 @@ fn is_token(object: &Object) -> bool {
         || object.key.starts_with(&format!("{}/jointokens//", keys::GROUP))
 }
 
-/// The Node of the backup with what is known now of who acts for it. One that is not there now was
+/// Nodes, and Sites whose one agent stands for all their nodes.
+fn has_agent(object: &Object) -> bool {
+    ["nodes", "sites"]
+        .iter()
+        .any(|kind| object.key.starts_with(&format!("{}/{kind}//", keys::GROUP)))
+}
+
+/// The Node or Site of the backup with what is known now of who acts for it. One that is not there now was
 /// removed: its agent must not come back without a new token.
 fn marked(mut node: Value, live: Option<Value>, now: &str) -> Value {
     let known = match live {

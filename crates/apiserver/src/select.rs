@@ -1,15 +1,15 @@
 //! Which objects a list, a watch or a deletecollection is about: the key, the labels, the fields.
 
 use serde_json::Value;
+use tombolo_gate::scope;
 use tombolo_identity::token::SYSTEM_NAMESPACE;
-use tombolo_identity::{Role, Subject};
+use tombolo_identity::{Remit, Role, Subject};
 use tombolo_model::keys::GROUP;
 use tombolo_store::Object;
 
 use crate::encode;
 use crate::kinds::Kind;
 use crate::request::{Query, Target};
-use crate::scope;
 use crate::status::Failure;
 use tombolo_document::selector::{FieldSelector, LabelSelector};
 
@@ -21,10 +21,17 @@ pub(crate) struct Selection {
     exact: Option<String>,
     labels: Option<LabelSelector>,
     fields: Option<FieldSelector>,
-    /// The agent who asks, by site and node: it sees what is for it, whatever the selectors say.
-    agent: Option<(String, String)>,
+    /// The agent who asks: it sees what is for it, whatever the selectors say.
+    agent: Option<Seen>,
     /// The key of an object of the kind that is not for whoever asks.
     hidden: Option<String>,
+}
+
+/// What of a kind an agent sees.
+#[derive(Clone, Debug)]
+struct Seen {
+    by: Remit,
+    test: fn(&Value, &Remit) -> bool,
 }
 
 impl Selection {
@@ -53,10 +60,13 @@ impl Selection {
     /// Narrows the selection to what `subject` may see of the kind.
     #[must_use]
     pub(crate) fn within(mut self, kind: &Kind, subject: &Subject) -> Selection {
-        if let Role::Agent { site, node } = &subject.role
-            && kind.is(GROUP, "Assignment")
-        {
-            self.agent = Some((site.clone(), node.clone()));
+        if let Role::Agent(by) = &subject.role {
+            let seen = |test| Some(Seen { by: by.clone(), test });
+            self.agent = match (kind.group.as_str(), kind.kind.as_str()) {
+                (GROUP, "Assignment") => seen(scope::is_for),
+                (GROUP, "Node") => seen(scope::is_node_of),
+                (_, _) => None,
+            };
         }
         if kind.is("", "Namespace") && !sees_the_system(&subject.role) {
             self.hidden = Some(kind.key(None, SYSTEM_NAMESPACE));
@@ -75,7 +85,7 @@ impl Selection {
             return true;
         }
         let value = encode::parse(object);
-        self.agent.as_ref().is_none_or(|(site, node)| scope::is_for(&value, site, node))
+        self.agent.as_ref().is_none_or(|seen| (seen.test)(&value, &seen.by))
             && self.labels.as_ref().is_none_or(|labels| labels.matches(&value))
             && self.fields.as_ref().is_none_or(|fields| fields.matches(&value))
     }
@@ -94,7 +104,7 @@ impl Selection {
 fn sees_the_system(role: &Role) -> bool {
     match role {
         Role::Admin | Role::System => true,
-        Role::Anonymous | Role::Guest | Role::User | Role::Manager | Role::Agent { .. } => false,
+        Role::Anonymous | Role::Guest | Role::User | Role::Manager | Role::Agent(_) => false,
     }
 }
 

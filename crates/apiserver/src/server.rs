@@ -117,7 +117,7 @@ impl Api {
             _ => Verb::of_method(parts.method.as_str()),
         };
         let (permit, body) = match &path {
-            Path::Resource(target) if matches!(subject.role, Role::Agent { .. }) => {
+            Path::Resource(target) if matches!(subject.role, Role::Agent(_)) => {
                 let agent = scope::Asked { subject: &subject, verb, target, query: &query };
                 agent.authorize(self, &parts.headers, body).await?
             }
@@ -263,7 +263,7 @@ impl Call {
         };
         agents::check(&self.api, &subject, self.key.as_deref(), &self.headers)?;
         match subject.role {
-            Role::Agent { .. } => {
+            Role::Agent(_) => {
                 let (target, query) = (&self.target, &self.query);
                 scope::Asked { subject: &subject, verb: Verb::Watch, target, query }
                     .authorize_watch(&self.api)?;

@@ -480,6 +480,10 @@ Examples:
         #[arg(long, value_name = "SITE")]
         #[arg(conflicts_with_all = ["name", "role", "for_namespace", "expires_in"])]
         site: Option<String>,
+        /// With --site: for the one agent of all nodes of the site, such as a cluster, instead of for
+        /// one machine.
+        #[arg(long, requires = "site")]
+        whole_site: bool,
         /// With --site: for how long it is good, an hour at most.
         #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
         ttl: Duration,

@@ -11,6 +11,7 @@ mod deadline;
 mod error;
 pub mod fake;
 mod instance;
+mod machines;
 mod secret;
 mod session;
 mod spec;
@@ -26,6 +27,7 @@ use tombolo_model::Engine;
 pub use deadline::DeadlineRecord;
 pub use error::{Cause, Error, Result};
 pub use instance::{Exit, Instance, InstanceId, Part, PublishedPort, Running, State, Usage};
+pub use machines::Machines;
 pub use secret::Secret;
 pub use session::{
     CheckOutcome, ExecRequest, ExecSession, LINE_BYTES_MAX, LogLine, LogRequest, LogStream, Output,

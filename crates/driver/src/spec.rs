@@ -22,6 +22,9 @@ pub const STOP_GRACE_DEFAULT: Duration = Duration::from_secs(10);
 pub struct Spec {
     pub id: InstanceId,
     pub origin: Origin,
+    /// The node that it is for; an engine of one machine needs no look at it. Nothing if the engine
+    /// is to choose.
+    pub node: Option<String>,
     pub workload: Workload,
     /// All of the environment, from Secrets or not. Never goes into an argument or a log.
     pub env: BTreeMap<String, Secret>,
@@ -157,6 +160,7 @@ impl Spec {
                 component: spec.component.clone(),
                 replica: spec.replica,
             },
+            node: spec.node.clone(),
             workload: workload(way),
             env,
             files,

@@ -63,7 +63,7 @@ async fn nodes(caller: &Caller, name: Option<&str>) -> Result<Vec<Node>, Refusal
     let api: Api<Node> = Api::all(caller.client.clone());
     // An agent sees its own node and no other.
     let own = match &caller.subject().role {
-        Role::Agent { node, .. } => Some(node.as_str()),
+        Role::Agent(remit) => Some(remit.name()),
         Role::Anonymous | Role::Guest | Role::User | Role::Manager | Role::Admin | Role::System => {
             None
         }

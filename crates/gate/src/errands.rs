@@ -19,6 +19,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
+use tombolo_identity::Remit;
 use tombolo_model::errand::Errand;
 
 /// Errands that an agent has not taken yet.
@@ -43,7 +44,7 @@ pub(crate) struct Errands {
 
 #[derive(Debug, Default)]
 struct Held {
-    listeners: BTreeMap<String, Listener>,
+    listeners: BTreeMap<Remit, Listener>,
     waiting: BTreeMap<String, Waiting>,
     under_way: BTreeMap<Whose, usize>,
     recorded: BTreeMap<String, Instant>,
@@ -53,7 +54,7 @@ struct Held {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Whose {
     All,
-    Agent(String),
+    Agent(Remit),
     Client(String),
 }
 
@@ -65,7 +66,7 @@ struct Listener {
 
 #[derive(Debug)]
 struct Waiting {
-    node: String,
+    agent: Remit,
     answer: oneshot::Sender<Answer>,
 }
 
@@ -81,10 +82,8 @@ pub(crate) struct Answer {
 pub(crate) enum Full {
     #[error("the server carries {OF_ALL_MAX} logs, commands and connections already")]
     All,
-    #[error(
-        "the agent of node {0:?} carries {OF_AN_AGENT_MAX} logs, commands and connections already"
-    )]
-    Agent(String),
+    #[error("the agent of {0} carries {OF_AN_AGENT_MAX} logs, commands and connections already")]
+    Agent(Remit),
     #[error("you have {OF_A_CLIENT_MAX} logs, commands and connections open already")]
     Client,
 }
@@ -93,7 +92,7 @@ pub(crate) enum Full {
 #[derive(Debug)]
 pub(crate) struct Seat {
     errands: Arc<Errands>,
-    node: String,
+    agent: Remit,
     number: u64,
 }
 
@@ -119,31 +118,31 @@ impl Default for Errands {
 }
 
 impl Errands {
-    /// The agent of `node` waits here from now on. One that waited before for the same node is sent
+    /// This agent waits here from now on. One that waited before for the same is sent
     /// away: it is the same agent, whose old connection nobody has missed yet.
-    pub(crate) fn listen(self: &Arc<Self>, node: &str) -> (Seat, mpsc::Receiver<Errand>) {
+    pub(crate) fn listen(self: &Arc<Self>, agent: &Remit) -> (Seat, mpsc::Receiver<Errand>) {
         let (errands, receiver) = mpsc::channel(AHEAD);
         let mut held = self.held();
         held.number += 1;
         let number = held.number;
-        held.listeners.insert(node.to_owned(), Listener { number, errands });
+        held.listeners.insert(agent.clone(), Listener { number, errands });
         drop(held);
         self.came.send_modify(|count| *count += 1);
-        (Seat { errands: self.clone(), node: node.to_owned(), number }, receiver)
+        (Seat { errands: self.clone(), agent: agent.clone(), number }, receiver)
     }
 
-    /// The way to the agent of `node`, if it waits or comes within `patience`: one whose connection
+    /// The way to this agent, if it waits or comes within `patience`: one whose connection
     /// broke, or whose server was restarted, is back in a moment.
     pub(crate) async fn listener(
         &self,
-        node: &str,
+        agent: &Remit,
         patience: Duration,
     ) -> Option<mpsc::Sender<Errand>> {
         let mut came = self.came.subscribe();
         let found = async {
             loop {
                 came.borrow_and_update();
-                let sender = self.held().listeners.get(node).map(|found| found.errands.clone());
+                let sender = self.held().listeners.get(agent).map(|found| found.errands.clone());
                 if sender.is_some() || came.changed().await.is_err() {
                     return sender;
                 }
@@ -152,18 +151,18 @@ impl Errands {
         tokio::time::timeout(patience, found).await.ok().flatten()
     }
 
-    pub(crate) fn expect(self: &Arc<Self>, id: &str, node: &str) -> Expected {
+    pub(crate) fn expect(self: &Arc<Self>, id: &str, agent: &Remit) -> Expected {
         let (sender, answer) = oneshot::channel();
-        let waiting = Waiting { node: node.to_owned(), answer: sender };
+        let waiting = Waiting { agent: agent.clone(), answer: sender };
         self.held().waiting.insert(id.to_owned(), waiting);
         Expected { errands: self.clone(), id: id.to_owned(), answer }
     }
 
     /// Hands over the answer to whoever waits for it. Only the agent that was asked can answer, and
     /// once; whether an errand of somebody else exists it is not told.
-    pub(crate) fn answer(&self, id: &str, node: &str, answer: Answer) -> Result<(), Answer> {
+    pub(crate) fn answer(&self, id: &str, agent: &Remit, answer: Answer) -> Result<(), Answer> {
         let mut held = self.held();
-        if held.waiting.get(id).is_none_or(|waiting| waiting.node != node) {
+        if held.waiting.get(id).is_none_or(|waiting| waiting.agent != *agent) {
             return Err(answer);
         }
         match held.waiting.remove(id) {
@@ -172,15 +171,15 @@ impl Errands {
         }
     }
 
-    pub(crate) fn enter(self: &Arc<Self>, node: &str, client: &str) -> Result<Place, Full> {
-        let whose = [Whose::All, Whose::Agent(node.to_owned()), Whose::Client(client.to_owned())];
+    pub(crate) fn enter(self: &Arc<Self>, agent: &Remit, client: &str) -> Result<Place, Full> {
+        let whose = [Whose::All, Whose::Agent(agent.clone()), Whose::Client(client.to_owned())];
         let mut held = self.held();
         let count = |whose: &Whose| held.under_way.get(whose).copied().unwrap_or(0);
         for one in &whose {
             match one {
                 Whose::All if count(one) >= OF_ALL_MAX => return Err(Full::All),
-                Whose::Agent(node) if count(one) >= OF_AN_AGENT_MAX => {
-                    return Err(Full::Agent(node.clone()));
+                Whose::Agent(agent) if count(one) >= OF_AN_AGENT_MAX => {
+                    return Err(Full::Agent(agent.clone()));
                 }
                 Whose::Client(_) if count(one) >= OF_A_CLIENT_MAX => return Err(Full::Client),
                 Whose::All | Whose::Agent(_) | Whose::Client(_) => (),
@@ -217,8 +216,8 @@ impl Drop for Seat {
     fn drop(&mut self) {
         let mut held = self.errands.held();
         // A younger connection of the same agent keeps its place.
-        if held.listeners.get(&self.node).is_some_and(|found| found.number == self.number) {
-            held.listeners.remove(&self.node);
+        if held.listeners.get(&self.agent).is_some_and(|found| found.number == self.number) {
+            held.listeners.remove(&self.agent);
         }
     }
 }
@@ -245,6 +244,10 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
+    fn of(node: &str) -> Remit {
+        Remit::Node { site: "north".to_owned(), node: node.to_owned() }
+    }
+
     fn answer() -> Answer {
         Answer { from_agent: Body::empty(), to_agent: mpsc::channel(1).0 }
     }
@@ -252,31 +255,31 @@ mod tests {
     #[test]
     fn only_the_agent_that_was_asked_may_answer_and_only_once() {
         let errands = Arc::new(Errands::default());
-        let mut expected = errands.expect("e1", "crane");
-        assert!(errands.answer("e1", "thief", answer()).is_err());
-        assert!(errands.answer("e2", "crane", answer()).is_err());
+        let mut expected = errands.expect("e1", &of("crane"));
+        assert!(errands.answer("e1", &of("thief"), answer()).is_err());
+        assert!(errands.answer("e2", &of("crane"), answer()).is_err());
         assert!(expected.answer.try_recv().is_err(), "nothing has come yet");
-        assert!(errands.answer("e1", "crane", answer()).is_ok());
-        assert!(errands.answer("e1", "crane", answer()).is_err());
+        assert!(errands.answer("e1", &of("crane"), answer()).is_ok());
+        assert!(errands.answer("e1", &of("crane"), answer()).is_err());
         assert!(expected.answer.try_recv().is_ok());
     }
 
     #[test]
     fn nobody_answers_who_does_not_wait_any_more() {
         let errands = Arc::new(Errands::default());
-        drop(errands.expect("e1", "crane"));
-        assert!(errands.answer("e1", "crane", answer()).is_err());
+        drop(errands.expect("e1", &of("crane")));
+        assert!(errands.answer("e1", &of("crane"), answer()).is_err());
         assert!(errands.held().waiting.is_empty());
     }
 
     #[tokio::test]
     async fn the_younger_connection_of_an_agent_counts_and_outlives_the_older() {
         let errands = Arc::new(Errands::default());
-        let (old, mut old_receiver) = errands.listen("crane");
-        let (_new, mut new_receiver) = errands.listen("crane");
+        let (old, mut old_receiver) = errands.listen(&of("crane"));
+        let (_new, mut new_receiver) = errands.listen(&of("crane"));
         drop(old);
         assert!(old_receiver.recv().await.is_none(), "the old one is sent away");
-        let sender = errands.listener("crane", Duration::ZERO).await.expect("it waits");
+        let sender = errands.listener(&of("crane"), Duration::ZERO).await.expect("it waits");
         let errand = Errand {
             id: "e1".to_owned(),
             assignment: "u1".to_owned(),
@@ -284,16 +287,16 @@ mod tests {
         };
         sender.send(errand.clone()).await.expect("somebody listens");
         assert_eq!(new_receiver.recv().await, Some(errand));
-        assert!(errands.listener("other", Duration::ZERO).await.is_none());
+        assert!(errands.listener(&of("other"), Duration::ZERO).await.is_none());
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_agent_that_comes_in_time_is_waited_for() {
         let errands = Arc::new(Errands::default());
-        let waits = errands.listener("crane", Duration::from_secs(3));
+        let waits = errands.listener(&of("crane"), Duration::from_secs(3));
         let comes = async {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            errands.listen("crane")
+            errands.listen(&of("crane"))
         };
         let (found, _seat) = tokio::join!(waits, comes);
         assert!(found.is_some());
@@ -313,12 +316,13 @@ mod tests {
     fn there_is_room_for_so_many_of_one_client_and_again_when_some_have_gone() {
         let errands = Arc::new(Errands::default());
         let node = |number: usize| format!("n{}", number / 2);
-        let mut places: Vec<Place> =
-            (0..OF_A_CLIENT_MAX).map(|one| errands.enter(&node(one), "anna").unwrap()).collect();
-        assert_eq!(errands.enter("n0", "anna").unwrap_err(), Full::Client);
-        assert!(errands.enter("n0", "berta").is_ok());
+        let mut places: Vec<Place> = (0..OF_A_CLIENT_MAX)
+            .map(|one| errands.enter(&of(&node(one)), "anna").unwrap())
+            .collect();
+        assert_eq!(errands.enter(&of("n0"), "anna").unwrap_err(), Full::Client);
+        assert!(errands.enter(&of("n0"), "berta").is_ok());
         places.pop();
-        assert!(errands.enter("n0", "anna").is_ok());
+        assert!(errands.enter(&of("n0"), "anna").is_ok());
         drop(places);
         assert!(errands.held().under_way.is_empty());
     }

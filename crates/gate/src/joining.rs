@@ -17,10 +17,10 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::response::Response;
 use http::StatusCode;
-use serde_json::json;
+use serde_json::{Value, json};
 use tombolo_identity::authority::AGENT_LIFETIME;
-use tombolo_identity::joining::{self, Applicant, Bearer, How, Observed, Refused};
-use tombolo_identity::{Authority, Role, Subject, Token, request, tls};
+use tombolo_identity::joining::{self, Applicant, Bearer, How, Observed, Refused, Sought};
+use tombolo_identity::{Authority, Remit, Role, Subject, Token, request, tls};
 use tombolo_model::keys;
 
 use crate::caller::Caller;
@@ -29,9 +29,9 @@ use crate::record::Record;
 use crate::resources::{Unwritten, ours, timestamp};
 use crate::{Gate, body, nodes};
 
-use token::{close, find_token, use_up};
+use token::{Kept, close, find_token, use_up};
 use wanted::{Join, Renew, check_labels, check_words};
-use writes::{finish, relabelled, take_in};
+use writes::{finish, make_site, relabelled, take_in};
 
 /// A signing request and a certificate, with room to spare.
 const BODY_BYTES_MAX: usize = 48 * 1024;
@@ -137,20 +137,12 @@ async fn try_join(
 ) -> Result<Response, Unwritten> {
     let now = timestamp();
     let kept = find_token(gate, token).await?;
-    let node = gate.resources().get(&ours("nodes", &wanted.node)).await?;
-    let site_exists = match &kept {
-        Some(kept) => gate.resources().get(&ours("sites", &kept.record.site)).await?.is_some(),
-        None => false,
-    };
-    let observed = Observed {
-        record: kept.as_ref().map(|kept| kept.record.clone()),
-        site_exists,
-        node: node.as_ref().map(nodes::known),
-    };
-    let applicant = Applicant { token, node: &wanted.node, machine: &wanted.machine, key };
-    let plan = joining::join(&applicant, &observed, now).map_err(|refused| refusal(&refused))?;
+    let seen = look(gate, wanted.sought(), kept.as_ref()).await?;
+    let applicant = Applicant { token, sought: wanted.sought(), machine: &wanted.machine, key };
+    let plan =
+        joining::join(&applicant, &seen.observed, now).map_err(|refused| refusal(&refused))?;
     let kept = kept.ok_or_else(|| refusal(&Refused::UnknownToken))?;
-    let subject = Subject::agent(&plan.site, &wanted.node).map_err(|error| bad_proof(&error))?;
+    let subject = Subject::of_agent(plan.remit.clone()).map_err(|error| bad_proof(&error))?;
     let certificate = authority
         .sign_request(&wanted.request, &subject, AGENT_LIFETIME, now)
         .map_err(|error| bad_proof(&error))?;
@@ -158,24 +150,73 @@ async fn try_join(
     let record = Record::new(&subject, "join");
     if plan.how != How::Again {
         if kept.record.used.is_none() {
-            use_up(gate, &kept, wanted, key, &record).await?;
+            use_up(gate, &kept, plan.remit.name(), key, &record).await?;
         }
         let marks = json!({
             keys::ANNOTATION_MACHINE: wanted.machine, keys::ANNOTATION_KEY: key,
             keys::ANNOTATION_CERTIFICATE_EXPIRES: expires.to_string(),
         });
-        take_in(gate, wanted, &plan, node, &marks, &record).await?;
+        make_site(gate, wanted, &plan, &record).await?;
+        take_in(gate, wanted, &plan, seen.live, &marks, &record).await?;
     }
     if !kept.is_closed() {
         finish(gate, wanted, &plan, &record).await?;
         close(gate, &kept, &record).await;
     }
     let answered = json!({
-        "site": plan.site, "node": wanted.node, "certificate": certificate,
+        "site": plan.remit.site(), "node": node_of(&plan.remit), "certificate": certificate,
         "authority": authority.certificate_pem(), "expires": expires.to_string(),
-        "how": plan.how.to_string(),
+        "how": plan.to_string(),
     });
     Ok(answer(StatusCode::CREATED, &answered))
+}
+
+/// For answers; nothing for the agent of a whole site.
+fn node_of(remit: &Remit) -> Option<&str> {
+    match remit {
+        Remit::Node { node, .. } => Some(node),
+        Remit::Site { .. } => None,
+    }
+}
+
+/// What a joining is decided on.
+struct Seen {
+    observed: Observed,
+    /// The Node or Site that is sought, as it is.
+    live: Option<Value>,
+}
+
+async fn look(gate: &Gate, sought: Sought<'_>, kept: Option<&Kept>) -> Result<Seen, Failure> {
+    let resources = gate.resources();
+    let site = match kept {
+        Some(kept) => resources.get(&ours("sites", &kept.record.site)).await?,
+        None => None,
+    };
+    let (node, joined_node) = match sought {
+        Sought::Node(node) => (resources.get(&ours("nodes", node)).await?, None),
+        Sought::Site => (None, joined_node(gate, kept).await?),
+    };
+    let observed = Observed {
+        record: kept.map(|kept| kept.record.clone()),
+        site: site.as_ref().map(nodes::known_of_site),
+        node: node.as_ref().map(nodes::known),
+        joined_node,
+    };
+    let live = match sought {
+        Sought::Node(_) => node,
+        Sought::Site => site,
+    };
+    Ok(Seen { observed, live })
+}
+
+/// A node of the token's site that has an agent of its own.
+async fn joined_node(gate: &Gate, kept: Option<&Kept>) -> Result<Option<String>, Failure> {
+    let Some(kept) = kept else { return Ok(None) };
+    let path = format!("{}?fieldSelector=spec.site%3D{}", ours("nodes", ""), kept.record.site);
+    let listed = gate.resources().get(&path).await?.unwrap_or_default();
+    let all = listed["items"].as_array().into_iter().flatten();
+    let joined = all.filter(|node| nodes::known(node).has_agent());
+    Ok(joined.filter_map(|node| node["metadata"]["name"].as_str()).min().map(str::to_owned))
 }
 
 fn refusal(refused: &Refused) -> Failure {
@@ -183,9 +224,13 @@ fn refusal(refused: &Refused) -> Failure {
         Refused::UnknownToken | Refused::Used { .. } | Refused::Expired { .. } => {
             Failure::unauthorized(refused.to_string())
         }
-        Refused::WrongSite { .. } | Refused::NameTaken { .. } => {
-            Failure::new(409, "Conflict", refused.to_string())
-        }
+        Refused::WrongSite { .. }
+        | Refused::NameTaken { .. }
+        | Refused::SiteTaken { .. }
+        | Refused::ForSite { .. }
+        | Refused::ForNode { .. }
+        | Refused::SiteHasAgent { .. }
+        | Refused::NodesHaveAgents { .. } => Failure::new(409, "Conflict", refused.to_string()),
     }
 }
 
@@ -196,32 +241,37 @@ async fn try_renew(
     subject: &Subject,
     key: &str,
 ) -> Result<Response, Unwritten> {
-    let Role::Agent { site, node } = &subject.role else {
+    let Role::Agent(remit) = &subject.role else {
         let message = "only the certificates of agents are renewed";
         return Err(Failure::forbidden(message).into());
     };
-    let known = gate.resources().get(&ours("nodes", node)).await?;
-    let site_exists = gate.resources().get(&ours("sites", site)).await?.is_some();
-    let bearer = Bearer { site, node, key: Some(key), instance: wanted.instance.as_deref() };
-    joining::standing(&bearer, known.as_ref().map(nodes::known).as_ref(), site_exists)
+    let (node, site) = nodes::find(gate, remit).await?;
+    let bearer = Bearer { remit, key: Some(key), instance: wanted.instance.as_deref() };
+    let (known, of_site) =
+        (node.as_ref().map(nodes::known), site.as_ref().map(nodes::known_of_site));
+    joining::standing(&bearer, known.as_ref(), of_site.as_ref())
         .map_err(|fallen| nodes::failure(&fallen))?;
     let now = timestamp();
     let certificate = authority
         .sign_request(&wanted.request, subject, AGENT_LIFETIME, now)
         .map_err(|error| bad_proof(&error))?;
     let expires = now.saturating_add(AGENT_LIFETIME).unwrap_or(jiff::Timestamp::MAX).to_string();
-    let known = known.ok_or(Unwritten::Raced)?;
-    // On the condition that the node is as it was asked about: an agent that was replaced in the
+    let live = match remit {
+        Remit::Node { .. } => node,
+        Remit::Site { .. } => site,
+    };
+    let live = live.ok_or(Unwritten::Raced)?;
+    // On the condition that the object is as it was asked about: an agent that was replaced in the
     // meantime must not change its labels.
     let patch = json!({"metadata": {
-        "resourceVersion": known["metadata"]["resourceVersion"],
+        "resourceVersion": live["metadata"]["resourceVersion"],
         "annotations": {keys::ANNOTATION_CERTIFICATE_EXPIRES: expires},
         "labels": relabelled(&wanted.labels, &wanted.labels_dropped),
     }});
     let record = Record::new(subject, "renew");
-    gate.resources().patch(&ours("nodes", node), &patch, &record).await?;
+    gate.resources().patch(&nodes::path(remit), &patch, &record).await?;
     let answered = json!({
-        "site": site, "node": node, "certificate": certificate,
+        "site": remit.site(), "node": node_of(remit), "certificate": certificate,
         "authority": authority.certificate_pem(), "expires": expires,
     });
     Ok(answer(StatusCode::CREATED, &answered))

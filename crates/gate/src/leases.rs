@@ -10,16 +10,18 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, ResourceExt as _};
+use tombolo_identity::Remit;
 use tombolo_identity::clones::{Beat, Seats};
 use tombolo_model::{Reason, keys};
 use tombolo_plan::Monotonic;
 use tombolo_plan::lighthouse::{Controller, Memory, Registration, look};
 
 use crate::resources::{agent_of, ours};
-use crate::{Gate, nodes};
+use crate::{Failure, Gate, nodes};
 
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
+    /// By the name of the Lease at which they take turns.
     seats: BTreeMap<String, Seats>,
     /// With the resourceVersion at which each was read.
     controllers: BTreeMap<String, (String, Registration)>,
@@ -28,10 +30,10 @@ pub(crate) struct Leases {
     changes: u64,
 }
 
-/// Two machines that use the identity of one node.
+/// Two machines that use one identity, by the Lease that both renew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Pair {
-    node: String,
+    lease: String,
     original: String,
     newcomer: String,
 }
@@ -40,9 +42,9 @@ impl Leases {
     /// Takes in a Lease as it is now.
     fn hear(&mut self, lease: &Lease) -> Option<Pair> {
         let name = lease.name_any();
-        if let Some(node) = name.strip_prefix(keys::NODE_LEASE_PREFIX) {
+        if is_heartbeat(&name) {
             let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
-            return self.beat(node, holder.unwrap_or_default());
+            return self.beat(&name, holder.unwrap_or_default());
         }
         self.hear_controller(lease);
         None
@@ -63,9 +65,9 @@ impl Leases {
         self.controllers.insert(controller.to_owned(), (read_at, registration));
     }
 
-    /// A heartbeat of `node`; an empty instance is a good-bye.
-    fn beat(&mut self, node: &str, instance: &str) -> Option<Pair> {
-        let seats = self.seats.entry(node.to_owned()).or_default();
+    /// A heartbeat; an empty instance is a good-bye.
+    fn beat(&mut self, lease: &str, instance: &str) -> Option<Pair> {
+        let seats = self.seats.entry(lease.to_owned()).or_default();
         if instance.is_empty() {
             seats.release();
             return None;
@@ -73,20 +75,18 @@ impl Leases {
         match seats.beat(instance) {
             Beat::Kept | Beat::Taken { .. } => None,
             Beat::Cloned { original, newcomer } => {
-                Some(Pair { node: node.to_owned(), original, newcomer })
+                Some(Pair { lease: lease.to_owned(), original, newcomer })
             }
         }
     }
 
-    /// A node that joined anew, or is gone, has no past.
-    pub(crate) fn forget_node(&mut self, node: &str) {
-        self.seats.remove(node);
+    /// An agent that joined anew, or is gone, has no past.
+    pub(crate) fn forget_seats(&mut self, lease: &str) {
+        self.seats.remove(lease);
     }
 
     fn forget(&mut self, name: &str) {
-        if let Some(node) = name.strip_prefix(keys::NODE_LEASE_PREFIX) {
-            self.forget_node(node);
-        }
+        self.forget_seats(name);
         if let Some(controller) = name.strip_prefix(keys::CONTROLLER_LEASE_PREFIX) {
             self.controllers.remove(controller);
         }
@@ -120,27 +120,48 @@ pub(crate) async fn listen(gate: &Gate) {
     }
 }
 
-/// Flags the node, so that people see it, and the newcomer, so that it is let in no more. What
+fn is_heartbeat(lease: &str) -> bool {
+    lease.starts_with(keys::NODE_LEASE_PREFIX) || lease.starts_with(keys::SITE_LEASE_PREFIX)
+}
+
+/// Whose heartbeats these are; nothing if whom they speak of is gone.
+async fn holder(gate: &Gate, lease: &str) -> Result<Option<Remit>, Failure> {
+    if let Some(site) = lease.strip_prefix(keys::SITE_LEASE_PREFIX) {
+        return Ok(Some(Remit::Site { site: site.to_owned() }));
+    }
+    let Some(node) = lease.strip_prefix(keys::NODE_LEASE_PREFIX) else { return Ok(None) };
+    let live = gate.resources().get(&ours("nodes", node)).await?;
+    let remit = |live: serde_json::Value| Remit::Node {
+        site: live["spec"]["site"].as_str().unwrap_or_default().to_owned(),
+        node: node.to_owned(),
+    };
+    Ok(live.map(remit))
+}
+
+/// Flags the node or site, so that people see it, and the newcomer, so that it is let in no more. What
 /// fails here is tried again with the next heartbeat of the newcomer.
 async fn separate(gate: &Gate, pair: &Pair) {
-    let Pair { node, original, newcomer } = pair;
-    tracing::warn!(node, original, newcomer, "two machines use one identity");
-    let message = format!(
-        "{original} and {newcomer} are both alive with the identity of this node, so that one has \
-         a copy of the other's data folder; {newcomer} came later and is let in no more"
-    );
+    let Pair { lease, original, newcomer } = pair;
+    tracing::warn!(lease, original, newcomer, "two machines use one identity");
     let done = async {
-        let Some(live) = gate.resources().get(&ours("nodes", node)).await? else { return Ok(()) };
-        let site = live["spec"]["site"].as_str().unwrap_or_default();
-        let record = agent_of(site, node, "quarantine");
-        nodes::quarantine(gate, node, newcomer, &record).await?;
+        let Some(remit) = holder(gate, lease).await? else { return Ok(()) };
+        let what = match &remit {
+            Remit::Node { .. } => "node",
+            Remit::Site { .. } => "site",
+        };
+        let message = format!(
+            "{original} and {newcomer} are both alive with the identity of this {what}, so that one \
+             has a copy of the other's data folder; {newcomer} came later and is let in no more"
+        );
+        let record = agent_of(remit.clone(), "quarantine");
+        nodes::quarantine(gate, &remit, newcomer, &record).await?;
         let cloned = ("True", Reason::TwoInstances);
-        nodes::set_cloned(gate, node, cloned, &message, &record).await?;
-        gate.resources().event_of_node(node, ("Warning", Reason::Cloned), &message, &record).await;
-        Ok::<(), crate::Failure>(())
+        nodes::set_cloned(gate, &remit, cloned, &message, &record).await?;
+        gate.resources().event_of(&remit, ("Warning", Reason::Cloned), &message, &record).await;
+        Ok::<(), Failure>(())
     };
     if let Err(failure) = done.await {
-        tracing::warn!(node, why = failure.message, "a copy could not be put under quarantine");
+        tracing::warn!(lease, why = failure.message, "a copy could not be put under quarantine");
     }
 }
 
@@ -171,6 +192,11 @@ mod tests {
         assert_eq!((pair.original.as_str(), pair.newcomer.as_str()), ("a", "b"));
         leases.forget("node-crane");
         assert_eq!(leases.hear(&lease("node-crane", 5, "b")), None, "it has no past");
+        for (version, holder) in [(6, "a"), (7, "b")] {
+            assert_eq!(leases.hear(&lease("site-crane", version, holder)), None);
+        }
+        let pair = leases.hear(&lease("site-crane", 8, "a")).expect("so it is with a site's agent");
+        assert_eq!(pair.lease, "site-crane");
     }
 
     #[test]

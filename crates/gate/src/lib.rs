@@ -18,6 +18,7 @@ mod log_end;
 pub mod nodes;
 pub mod record;
 mod resources;
+pub mod scope;
 mod throttle;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

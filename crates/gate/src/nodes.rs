@@ -1,6 +1,8 @@
-//! What a Node says about who acts for it, and how the gate changes that.
+//! What a Node says about its agent, and a Site about the agent of all its nodes; and how the gate
+//! changes that.
 
 use serde_json::{Value, json};
+use tombolo_identity::Remit;
 use tombolo_identity::joining::{Fallen, Known};
 use tombolo_model::{Reason, condition, keys};
 
@@ -13,13 +15,42 @@ const ATTEMPTS_MAX: usize = 16;
 /// So many copies are remembered by name; older ones are found out again.
 const COPIES_MAX: usize = 8;
 
-/// What is known of a node, as its Node has it.
+/// The path of the object that says who acts: the Node, or the Site whose agent stands for all of it.
+pub(crate) fn path(remit: &Remit) -> String {
+    match remit {
+        Remit::Node { node, .. } => ours("nodes", node),
+        Remit::Site { site } => ours("sites", site),
+    }
+}
+
+/// The Node of an agent, if it is that of one, and its Site.
+pub(crate) async fn find(
+    gate: &Gate,
+    remit: &Remit,
+) -> Result<(Option<Value>, Option<Value>), Failure> {
+    let node = match remit {
+        Remit::Node { node, .. } => gate.resources().get(&ours("nodes", node)).await?,
+        Remit::Site { .. } => None,
+    };
+    Ok((node, gate.resources().get(&ours("sites", remit.site())).await?))
+}
+
+/// What is known of the agent of a node, as the Node has it.
 pub fn known(node: &Value) -> Known {
-    let annotation = |key: &str| node["metadata"]["annotations"][key].as_str();
-    let conditions = node["status"]["conditions"].as_array();
+    known_at(node, node["spec"]["site"].as_str().unwrap_or_default())
+}
+
+/// What is known of the agent of a whole site, as the Site has it.
+pub fn known_of_site(site: &Value) -> Known {
+    known_at(site, site["metadata"]["name"].as_str().unwrap_or_default())
+}
+
+fn known_at(object: &Value, site: &str) -> Known {
+    let annotation = |key: &str| object["metadata"]["annotations"][key].as_str();
+    let conditions = object["status"]["conditions"].as_array();
     let ready = |found: &Value| found["type"] == condition::READY && found["status"] == "True";
     Known {
-        site: node["spec"]["site"].as_str().unwrap_or_default().to_owned(),
+        site: site.to_owned(),
         machine: annotation(keys::ANNOTATION_MACHINE).map(str::to_owned),
         key: annotation(keys::ANNOTATION_KEY).map(str::to_owned),
         revoked: annotation(keys::ANNOTATION_REVOKED).is_some(),
@@ -38,6 +69,7 @@ pub(crate) fn failure(fallen: &Fallen) -> Failure {
         | Fallen::SiteGone { .. }
         | Fallen::Moved { .. }
         | Fallen::Revoked { .. }
+        | Fallen::SiteHasAgent { .. }
         | Fallen::Replaced { .. } => Failure::unauthorized(fallen.to_string()),
     }
 }
@@ -45,11 +77,11 @@ pub(crate) fn failure(fallen: &Fallen) -> Failure {
 /// Names an instance as a copy, so that it is let in no more.
 pub(crate) async fn quarantine(
     gate: &Gate,
-    node: &str,
+    remit: &Remit,
     copy: &str,
     record: &Record,
 ) -> Result<(), Failure> {
-    change(gate, &ours("nodes", node), record, |live| {
+    change(gate, &path(remit), record, |live| {
         let mut copies = known(live).quarantined;
         if copies.iter().any(|known| known == copy) {
             return None;
@@ -62,19 +94,19 @@ pub(crate) async fn quarantine(
     .await
 }
 
-/// Says on the Node whether two use its identity.
+/// Says on the Node or Site whether two use the identity of its agent.
 pub(crate) async fn set_cloned(
     gate: &Gate,
-    node: &str,
+    remit: &Remit,
     (status, reason): (&str, Reason),
     message: &str,
     record: &Record,
 ) -> Result<(), Failure> {
-    change(gate, &ours("nodes", node), record, |live| {
+    change(gate, &path(remit), record, |live| {
         let all = live["status"]["conditions"].as_array().cloned().unwrap_or_default();
         let (was, others): (Vec<Value>, Vec<Value>) =
             all.into_iter().partition(|found| found["type"] == condition::CLONED);
-        // Of a node that never had a copy nothing has to be said.
+        // Of an agent that never had a copy nothing has to be said.
         if was.is_empty() && status == "False" {
             return None;
         }
@@ -107,5 +139,5 @@ async fn change(
             Err(Unwritten::Refused(failure)) => return Err(failure),
         }
     }
-    Err(Failure::new(409, "Conflict", "too many write the node at once; try again in a second"))
+    Err(Failure::new(409, "Conflict", "too many write it at once; try again in a second"))
 }

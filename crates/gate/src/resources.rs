@@ -4,7 +4,7 @@ use http::{HeaderValue, Method, Request};
 use kube::Client;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
-use tombolo_identity::Subject;
+use tombolo_identity::{Remit, Subject};
 use tombolo_model::{Reason, keys};
 
 use crate::failure::Failure;
@@ -68,22 +68,26 @@ impl Resources {
     }
 
     /// Tells people about something; nothing depends on it.
-    pub(crate) async fn event_of_node(
+    pub(crate) async fn event_of(
         &self,
-        node: &str,
+        remit: &Remit,
         (type_, reason): (&str, Reason),
         message: &str,
         record: &Record,
     ) {
         let now = now();
+        let (kind, name) = match remit {
+            Remit::Node { node, .. } => ("Node", node),
+            Remit::Site { site } => ("Site", site),
+        };
         let event = json!({
-            "apiVersion": "v1", "kind": "Event", "metadata": {"generateName": format!("{node}.")},
-            "involvedObject": {"apiVersion": keys::API_VERSION, "kind": "Node", "name": node},
+            "apiVersion": "v1", "kind": "Event", "metadata": {"generateName": format!("{name}.")},
+            "involvedObject": {"apiVersion": keys::API_VERSION, "kind": kind, "name": name},
             "type": type_, "reason": reason.word(), "message": message, "count": 1,
             "source": {"component": "tombolo"}, "firstTimestamp": now, "lastTimestamp": now,
         });
         if let Err(error) = self.create(&events(EVENT_NAMESPACE), &event, record).await {
-            tracing::warn!(node, ?error, "an event was not written");
+            tracing::warn!(about = %remit, ?error, "an event was not written");
         }
     }
 
@@ -151,9 +155,9 @@ fn segment(name: &str) -> String {
     utf8_percent_encode(name, PLAIN).to_string()
 }
 
-/// The name under which the agent of a node is recorded.
-pub(crate) fn agent_of(site: &str, node: &str, verb: &str) -> Record {
-    let subject = Subject::agent(site, node).unwrap_or_else(|_| Subject::system("gate"));
+/// The name under which an agent is recorded.
+pub(crate) fn agent_of(remit: Remit, verb: &str) -> Record {
+    let subject = Subject::of_agent(remit).unwrap_or_else(|_| Subject::system("gate"));
     Record::new(&subject, verb)
 }
 

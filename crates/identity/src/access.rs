@@ -5,9 +5,9 @@
 
 use std::fmt;
 
-use crate::Role;
-use crate::subject::{RoleName, Subject, lease_of_node, lease_of_site};
+use crate::subject::{RoleName, Subject};
 use crate::token::SYSTEM_NAMESPACE;
+use crate::{Remit, Role};
 
 pub mod document;
 pub mod table;
@@ -56,7 +56,8 @@ pub struct Resource<'a> {
     pub name: &'a str,
     /// The site that the object belongs to: the `spec.site` of an Assignment, or the one that the
     /// selector of a list asks for; of an Event, that of the Assignment it is about; of a Secret or
-    /// ConfigMap, one with an Assignment that names it. Only agents need it; empty if not known.
+    /// ConfigMap, one with an Assignment that names it. For the agent of a whole site also that of a
+    /// Node, and of an Event about one. Only agents need it; empty if not known.
     pub site: &'a str,
     /// The node that the object is, or that an Event is about. Only agents need it as well.
     pub node: &'a str,
@@ -127,10 +128,8 @@ pub fn rules(subject: &Subject, namespace: &str) -> Rules {
         let names = match (rule.place, &subject.role) {
             (Place::Anywhere, _) => Vec::new(),
             (Place::OwnNamespace, _) if owns(subject, namespace) => Vec::new(),
-            (Place::OwnLease, Role::Agent { site, node }) => {
-                vec![lease_of_site(site), lease_of_node(node)]
-            }
-            (Place::OwnNode, Role::Agent { node, .. }) => vec![node.clone()],
+            (Place::OwnLease, Role::Agent(remit)) => remit.leases(),
+            (Place::OwnNode, Role::Agent(Remit::Node { node, .. })) => vec![node.clone()],
             (
                 Place::OwnNamespace
                 | Place::OwnSite
@@ -254,14 +253,13 @@ impl Place {
         match (self, &subject.role) {
             (Place::Anywhere, _) => true,
             (Place::OwnNamespace, _) => owns(subject, resource.namespace),
-            (Place::OwnSite | Place::NamedBySite, Role::Agent { site, .. }) => {
-                resource.site == site
+            (Place::OwnSite | Place::NamedBySite, Role::Agent(remit)) => {
+                resource.site == remit.site()
             }
-            (Place::OwnNode, Role::Agent { node, .. }) => resource.node == node,
-            (Place::OwnLease, Role::Agent { site, node }) => {
+            (Place::OwnNode, Role::Agent(Remit::Node { node, .. })) => resource.node == node,
+            (Place::OwnLease, Role::Agent(remit)) => {
                 resource.namespace == SYSTEM_NAMESPACE
-                    && (resource.name == lease_of_site(site)
-                        || resource.name == lease_of_node(node))
+                    && remit.leases().iter().any(|lease| lease == resource.name)
             }
             (Place::OwnSite | Place::NamedBySite | Place::OwnNode | Place::OwnLease, _) => false,
         }
@@ -285,12 +283,9 @@ fn refusal(subject: &Subject, attributes: &Attributes<'_>, class: Class) -> Stri
         Role::Anonymous => {
             ("you have not signed in and".to_owned(), "send a bearer token or a client certificate")
         }
-        Role::Guest
-        | Role::User
-        | Role::Manager
-        | Role::Admin
-        | Role::Agent { .. }
-        | Role::System => (subject.to_string(), "ask an administrator for such a token"),
+        Role::Guest | Role::User | Role::Manager | Role::Admin | Role::Agent(_) | Role::System => {
+            (subject.to_string(), "ask an administrator for such a token")
+        }
     };
     let takes = takes(attributes, class).join(" or ");
     format!("{who} may not {verb} {}; that takes the role {takes}: {advice}", attributes.target)

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::Remit;
 use crate::token::{Token, TokenHash};
 
 /// A join token lives no longer than this, whatever its record says.
@@ -18,11 +19,27 @@ pub const TOKEN_LIFE_MAX: Duration = Duration::from_secs(60 * 60);
 #[derive(Clone, Copy, Debug)]
 pub struct Applicant<'a> {
     pub token: &'a Token,
-    pub node: &'a str,
+    pub sought: Sought<'a>,
     /// What tells its machine from others.
     pub machine: &'a str,
     /// What tells its key from others.
     pub key: &'a str,
+}
+
+/// What a machine wants to stand for, at the site of its token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sought<'a> {
+    Node(&'a str),
+    /// Every node of the site.
+    Site,
+}
+
+/// What a join token lets its holder stand for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StandsFor {
+    #[default]
+    Node,
+    Site,
 }
 
 /// What is kept of a join token.
@@ -30,6 +47,7 @@ pub struct Applicant<'a> {
 pub struct Record {
     pub hash: TokenHash,
     pub site: String,
+    pub stands_for: StandsFor,
     pub created: Timestamp,
     pub expires: Timestamp,
     pub used: Option<Used>,
@@ -38,18 +56,19 @@ pub struct Record {
 /// Who has used a join token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Used {
-    pub node: String,
+    /// The name of the node; of the site, if the token is for the agent of a whole site.
+    pub by: String,
     /// While the joining is under way: what tells the key of that machine from others.
     pub key: Option<String>,
 }
 
-/// What is known of a node.
+/// What is known of the agent of a node or of a whole site, as its Node or Site has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
     pub site: String,
-    /// The machine that joined last; none if people have made the node and nobody has joined.
+    /// The machine that joined last; none if people have made the object and nobody has joined.
     pub machine: Option<String>,
-    /// The one key that acts for it.
+    /// The one key that acts for it. A site has one only if it has an agent of its own.
     pub key: Option<String>,
     pub revoked: bool,
     /// Whether it was heard lately.
@@ -58,16 +77,26 @@ pub struct Known {
     pub quarantined: Vec<String>,
 }
 
+impl Known {
+    /// Whether an agent has joined that may act.
+    pub fn has_agent(&self) -> bool {
+        self.key.is_some() && !self.revoked
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Observed {
     pub record: Option<Record>,
-    pub site_exists: bool,
+    pub site: Option<Known>,
+    /// The node that is sought.
     pub node: Option<Known>,
+    /// One of the site's nodes that has an agent of its own; looked for if the whole site is sought.
+    pub joined_node: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    pub site: String,
+    pub remit: Remit,
     pub make_site: bool,
     pub how: How,
 }
@@ -75,9 +104,9 @@ pub struct Plan {
 /// In what way a machine joins. The reason goes to the event and the audit record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum How {
-    /// There was no such node.
+    /// There was no such node or site.
     New,
-    /// People have made the node, and now its machine is there.
+    /// People have made the node or site, and now its agent is there.
     Expected,
     /// The same machine with a new key: it was set up anew.
     Reinstalled,
@@ -91,8 +120,8 @@ pub enum How {
 pub enum Refused {
     #[error("the join token is not known here: it was removed, or belongs to another server")]
     UnknownToken,
-    #[error("the join token has been used by node {by:?}: each is good for one machine")]
-    Used { by: String },
+    #[error("the join token has been used by {by}: each is good for one machine")]
+    Used { by: Remit },
     #[error("the join token expired at {at}: ask for a new one")]
     Expired { at: Timestamp },
     #[error(
@@ -104,6 +133,31 @@ pub enum Refused {
         "node {node:?} is alive on another machine: choose another name, or remove that node first"
     )]
     NameTaken { node: String },
+    #[error(
+        "site {site:?} has an agent that is alive on another machine: revoke that agent first if this \
+         one is to take its place"
+    )]
+    SiteTaken { site: String },
+    #[error(
+        "the join token is for the agent of all of site {site:?}, and this agent stands for one node: \
+         ask for a token for a node"
+    )]
+    ForSite { site: String },
+    #[error(
+        "the join token is for a node of site {site:?}, and this agent stands for a whole site: ask \
+         for a token with --whole-site"
+    )]
+    ForNode { site: String },
+    #[error(
+        "site {site:?} has one agent for all its nodes: this node needs none, or revoke that agent \
+         first"
+    )]
+    SiteHasAgent { site: String },
+    #[error(
+        "node {node:?} of site {site:?} has an agent of its own: an agent of the whole site can join \
+         when none of its nodes has"
+    )]
+    NodesHaveAgents { site: String, node: String },
 }
 
 /// Why an agent with a certificate may not act any more.
@@ -115,15 +169,19 @@ pub enum Fallen {
     SiteGone { site: String },
     #[error("node {node:?} belongs to site {belongs:?} now; join again with a token for it")]
     Moved { node: String, belongs: String },
-    #[error("the certificate of node {node:?} was revoked; join again with a new token")]
-    Revoked { node: String },
-    #[error("node {node:?} has joined anew with another key; this one is worth nothing any more")]
-    Replaced { node: String },
+    #[error("the certificate of {of} was revoked; join again with a new token")]
+    Revoked { of: Remit },
+    #[error("{of} has joined anew with another key; this one is worth nothing any more")]
+    Replaced { of: Remit },
     #[error(
-        "this agent uses the identity of node {node:?}, which is alive elsewhere: its data folder \
-         is a copy; remove the folder and join under another name"
+        "this agent uses the identity of {of}, which is alive elsewhere: its data folder is a copy; \
+         remove the folder and join under another name"
     )]
-    Quarantined { node: String },
+    Quarantined { of: Remit },
+    #[error(
+        "site {site:?} has one agent for all its nodes now, and that of node {node:?} is none of them"
+    )]
+    SiteHasAgent { site: String, node: String },
 }
 
 pub fn join(
@@ -138,10 +196,15 @@ pub fn join(
     if at <= now {
         return Err(Refused::Expired { at });
     }
-    let plan = |how| Plan { site: record.site.clone(), make_site: !observed.site_exists, how };
+    let remit = remit(applicant.sought, record)?;
+    let known = match &remit {
+        Remit::Node { .. } => observed.node.as_ref(),
+        Remit::Site { .. } => observed.site.as_ref(),
+    };
+    let plan = |how| Plan { remit: remit.clone(), make_site: observed.site.is_none(), how };
     if let Some(used) = &record.used {
-        let ours = used.node == applicant.node;
-        let is_written = observed.node.as_ref().is_some_and(|known| {
+        let ours = used.by == remit.name();
+        let is_written = known.is_some_and(|known| {
             known.key.as_deref() == Some(applicant.key) && known.site == record.site
         });
         if ours && is_written {
@@ -149,66 +212,126 @@ pub fn join(
         }
         // The machine that has used it may go on where its joining broke off.
         if !ours || used.key.as_deref() != Some(applicant.key) {
-            return Err(Refused::Used { by: used.node.clone() });
+            return Err(Refused::Used { by: record.user(&used.by) });
         }
     }
-    let Some(known) = &observed.node else { return Ok(plan(How::New)) };
-    let node = || applicant.node.to_owned();
+    alone(&remit, observed)?;
+    let Some(known) = known else { return Ok(plan(How::New)) };
     if known.site != record.site {
-        let (belongs, site) = (known.site.clone(), record.site.clone());
-        return Err(Refused::WrongSite { node: node(), belongs, site });
+        let (node, belongs) = (remit.name().to_owned(), known.site.clone());
+        return Err(Refused::WrongSite { node, belongs, site: record.site.clone() });
     }
     match &known.machine {
         None => Ok(plan(How::Expected)),
         Some(machine) if machine == applicant.machine => Ok(plan(How::Reinstalled)),
-        Some(_) if known.alive => Err(Refused::NameTaken { node: node() }),
+        Some(_) if known.alive => Err(taken(remit)),
         Some(machine) => Ok(plan(How::Replaced { machine: machine.clone() })),
+    }
+}
+
+/// What the applicant would stand for: what it seeks, if the token is for such.
+fn remit(sought: Sought<'_>, record: &Record) -> Result<Remit, Refused> {
+    let site = record.site.clone();
+    match (sought, record.stands_for) {
+        (Sought::Node(node), StandsFor::Node) => Ok(Remit::Node { site, node: node.into() }),
+        (Sought::Site, StandsFor::Site) => Ok(Remit::Site { site }),
+        (Sought::Node(_), StandsFor::Site) => Err(Refused::ForSite { site }),
+        (Sought::Site, StandsFor::Node) => Err(Refused::ForNode { site }),
+    }
+}
+
+/// Two agents never stand for one node: a site has one agent of its own, or its nodes have theirs.
+fn alone(remit: &Remit, observed: &Observed) -> Result<(), Refused> {
+    let site = || remit.site().to_owned();
+    match (remit, &observed.site, &observed.joined_node) {
+        (Remit::Node { .. }, Some(known), _) if known.has_agent() => {
+            Err(Refused::SiteHasAgent { site: site() })
+        }
+        (Remit::Site { .. }, _, Some(node)) => {
+            Err(Refused::NodesHaveAgents { site: site(), node: node.clone() })
+        }
+        (Remit::Node { .. } | Remit::Site { .. }, _, _) => Ok(()),
+    }
+}
+
+fn taken(remit: Remit) -> Refused {
+    match remit {
+        Remit::Node { node, .. } => Refused::NameTaken { node },
+        Remit::Site { site } => Refused::SiteTaken { site },
+    }
+}
+
+impl Record {
+    /// Who has used it.
+    fn user(&self, by: &str) -> Remit {
+        match self.stands_for {
+            StandsFor::Node => Remit::Node { site: self.site.clone(), node: by.to_owned() },
+            StandsFor::Site => Remit::Site { site: by.to_owned() },
+        }
     }
 }
 
 /// An agent as it comes with a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Bearer<'a> {
-    pub site: &'a str,
-    pub node: &'a str,
+    pub remit: &'a Remit,
     /// The key of its certificate; none in process, where there is no certificate.
     pub key: Option<&'a str>,
     /// Which start of the agent this is, as far as it says.
     pub instance: Option<&'a str>,
 }
 
-/// Whether the agent still stands for its node. What it may do is in the table.
+/// Whether the agent still stands for what it says: `node` is what is known of its node, if it is that
+/// of one, and `site` of its site. What it may do is in the table.
 pub fn standing(
     bearer: &Bearer<'_>,
-    known: Option<&Known>,
-    site_exists: bool,
+    node: Option<&Known>,
+    site: Option<&Known>,
 ) -> Result<(), Fallen> {
-    let node = || bearer.node.to_owned();
-    let known = known.ok_or_else(|| Fallen::NodeGone { node: node() })?;
-    if known.site != bearer.site {
-        return Err(Fallen::Moved { node: node(), belongs: known.site.clone() });
+    let known = match bearer.remit {
+        Remit::Node { node: name, .. } => {
+            node.ok_or_else(|| Fallen::NodeGone { node: name.clone() })?
+        }
+        Remit::Site { site: name } => {
+            site.ok_or_else(|| Fallen::SiteGone { site: name.clone() })?
+        }
+    };
+    let own_site = || bearer.remit.site().to_owned();
+    if known.site != bearer.remit.site() {
+        let (node, belongs) = (bearer.remit.name().to_owned(), known.site.clone());
+        return Err(Fallen::Moved { node, belongs });
     }
-    if !site_exists {
-        return Err(Fallen::SiteGone { site: bearer.site.to_owned() });
-    }
+    let site = site.ok_or_else(|| Fallen::SiteGone { site: own_site() })?;
+    let of = || bearer.remit.clone();
     if known.revoked {
-        return Err(Fallen::Revoked { node: node() });
+        return Err(Fallen::Revoked { of: of() });
     }
     if bearer.key.is_some_and(|key| known.key.as_deref() != Some(key)) {
-        return Err(Fallen::Replaced { node: node() });
+        return Err(Fallen::Replaced { of: of() });
+    }
+    match bearer.remit {
+        Remit::Node { node, .. } if site.has_agent() => {
+            return Err(Fallen::SiteHasAgent { site: own_site(), node: node.clone() });
+        }
+        Remit::Node { .. } | Remit::Site { .. } => (),
     }
     let copy = |instance: &str| known.quarantined.iter().any(|known| known == instance);
     match bearer.instance.is_some_and(copy) {
-        true => Err(Fallen::Quarantined { node: node() }),
+        true => Err(Fallen::Quarantined { of: of() }),
         false => Ok(()),
     }
 }
 
-impl fmt::Display for How {
+/// How it came in, as a clause for people.
+impl fmt::Display for Plan {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            How::New => write!(out, "joined as a new node"),
-            How::Expected => write!(out, "joined as the node that was made for it"),
+        let what = match self.remit {
+            Remit::Node { .. } => "node",
+            Remit::Site { .. } => "site",
+        };
+        match &self.how {
+            How::New => write!(out, "joined as a new {what}"),
+            How::Expected => write!(out, "joined as the {what} that was made for it"),
             How::Reinstalled => write!(out, "was set up anew and joined; what it runs is kept"),
             How::Replaced { machine } => {
                 write!(out, "joined in the place of machine {machine}, which was silent")

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::Error;
+use crate::{Error, Remit};
 
 /// In certificates, what goes before the role in the organization: `tombolo:role:admin`.
 const ROLE_PREFIX: &str = "tombolo:role:";
@@ -13,6 +13,8 @@ const ROLE_PREFIX: &str = "tombolo:role:";
 const NAMESPACE_PREFIX: &str = "tombolo:namespace:";
 /// In certificates, what goes before `SITE/NODE` in the common name of an agent.
 const AGENT_PREFIX: &str = "tombolo:agent:";
+/// In certificates, what goes before `SITE` in the common name of the agent of a whole site.
+const SITE_AGENT_PREFIX: &str = "tombolo:site-agent:";
 /// Prefixes that only we give out, so that nobody passes for an agent or a loop in the audit record.
 const RESERVED_PREFIXES: &[&str] = &["tombolo:", "system:"];
 /// Names of nodes may be as long as names of resources.
@@ -35,11 +37,8 @@ pub enum Role {
     User,
     Manager,
     Admin,
-    /// The agent of one node, bound to its own site.
-    Agent {
-        site: String,
-        node: String,
-    },
+    /// The agent of one node or of a whole site, bound to what it stands for.
+    Agent(Remit),
     /// The loops that run in the server's own process.
     System,
 }
@@ -52,7 +51,10 @@ pub enum RoleName {
     User,
     Manager,
     Admin,
+    /// The agent of one node.
     Agent,
+    /// The agent of all nodes of a site.
+    SiteAgent,
     System,
 }
 
@@ -100,15 +102,27 @@ impl Subject {
         Subject { name: "admin".into(), role: Role::Admin, namespace: None, via: Via::Token }
     }
 
+    /// The agent of one node.
     pub fn agent(site: &str, node: &str) -> Result<Subject, Error> {
-        check_part("site", site)?;
-        check_part("node", node)?;
-        Ok(Subject {
-            name: format!("{AGENT_PREFIX}{site}/{node}"),
-            role: Role::Agent { site: site.into(), node: node.into() },
-            namespace: None,
-            via: Via::Certificate,
-        })
+        Subject::of_agent(Remit::Node { site: site.into(), node: node.into() })
+    }
+
+    /// The agent of all nodes of a site.
+    pub fn site_agent(site: &str) -> Result<Subject, Error> {
+        Subject::of_agent(Remit::Site { site: site.into() })
+    }
+
+    /// The agent that stands for `remit`.
+    pub fn of_agent(remit: Remit) -> Result<Subject, Error> {
+        check_part("site", remit.site())?;
+        let name = match &remit {
+            Remit::Node { site, node } => {
+                check_part("node", node)?;
+                format!("{AGENT_PREFIX}{site}/{node}")
+            }
+            Remit::Site { site } => format!("{SITE_AGENT_PREFIX}{site}"),
+        };
+        Ok(Subject { name, role: Role::Agent(remit), namespace: None, via: Via::Certificate })
     }
 
     /// A person or program with a role that can be given out.
@@ -127,7 +141,7 @@ impl Subject {
             }
             (Role::User, None) => return Err(wrong("it needs the namespace in which it holds")),
             (Role::User, Some(namespace)) => check_part("namespace", namespace)?,
-            (Role::Anonymous | Role::Agent { .. } | Role::System, _) => {
+            (Role::Anonymous | Role::Agent(_) | Role::System, _) => {
                 return Err(wrong("it is not given to people"));
             }
         }
@@ -142,7 +156,7 @@ impl Subject {
             | Role::User
             | Role::Manager
             | Role::Admin
-            | Role::Agent { .. }
+            | Role::Agent(_)
             | Role::System => {
                 vec![format!("{ROLE_PREFIX}{}", self.role), "system:authenticated".into()]
             }
@@ -166,13 +180,16 @@ impl Subject {
         let [role] = roles[..] else {
             return Err(refused(format!("it names {} roles instead of one", roles.len())));
         };
-        if role == "agent" {
-            let (site, node) = name
-                .common_name
-                .strip_prefix(AGENT_PREFIX)
-                .and_then(|place| place.split_once('/'))
-                .ok_or_else(|| refused("its name is not that of an agent".into()))?;
+        let no_agent = || refused("its name is not that of an agent".into());
+        if role == RoleName::Agent.as_str() {
+            let place = name.common_name.strip_prefix(AGENT_PREFIX);
+            let (site, node) =
+                place.and_then(|place| place.split_once('/')).ok_or_else(no_agent)?;
             return Subject::agent(site, node);
+        }
+        if role == RoleName::SiteAgent.as_str() {
+            let site = name.common_name.strip_prefix(SITE_AGENT_PREFIX).ok_or_else(no_agent)?;
+            return Subject::site_agent(site);
         }
         let role = Role::parse(role).ok_or_else(|| refused(format!("no role {role:?} exists")))?;
         let mut namespaces =
@@ -204,7 +221,8 @@ impl Role {
             Role::User => RoleName::User,
             Role::Manager => RoleName::Manager,
             Role::Admin => RoleName::Admin,
-            Role::Agent { .. } => RoleName::Agent,
+            Role::Agent(Remit::Node { .. }) => RoleName::Agent,
+            Role::Agent(Remit::Site { .. }) => RoleName::SiteAgent,
             Role::System => RoleName::System,
         }
     }
@@ -218,6 +236,7 @@ impl RoleName {
         RoleName::Manager,
         RoleName::Admin,
         RoleName::Agent,
+        RoleName::SiteAgent,
         RoleName::System,
     ];
 
@@ -229,6 +248,7 @@ impl RoleName {
             RoleName::Manager => "manager",
             RoleName::Admin => "admin",
             RoleName::Agent => "agent",
+            RoleName::SiteAgent => "site-agent",
             RoleName::System => "system",
         }
     }
@@ -249,16 +269,6 @@ impl fmt::Display for Subject {
             None => write!(formatter, "{} ({})", self.name, self.role),
         }
     }
-}
-
-/// The Lease that says that a site is alive.
-pub fn lease_of_site(site: &str) -> String {
-    format!("site-{site}")
-}
-
-/// The Lease that says that a node is alive.
-pub fn lease_of_node(node: &str) -> String {
-    format!("node-{node}")
 }
 
 fn check_person(name: &str) -> Result<(), Error> {
@@ -329,6 +339,10 @@ mod tests {
             "tombolo:agent:north/n1|tombolo:role:agent|",
             expect!["tombolo:agent:north/n1 (agent)"],
         );
+        check(
+            "tombolo:site-agent:north|tombolo:role:site-agent|",
+            expect!["tombolo:site-agent:north (site-agent)"],
+        );
     }
 
     #[test]
@@ -367,6 +381,20 @@ mod tests {
             "tombolo:agent:north/n1|tombolo:role:admin|",
             expect![[
                 r#""tombolo:agent:north/n1" cannot be the name of a user: names that begin with tombolo: or system: are kept for the system"#
+            ]],
+        );
+        check(
+            "tombolo:agent:north/n1|tombolo:role:site-agent|",
+            expect!["the client certificate is refused: its name is not that of an agent"],
+        );
+        check(
+            "tombolo:site-agent:north|tombolo:role:agent|",
+            expect!["the client certificate is refused: its name is not that of an agent"],
+        );
+        check(
+            "tombolo:site-agent:north/n1|tombolo:role:site-agent|",
+            expect![[
+                r#""north/n1" cannot be the name of a site: only lower case letters, digits, - and . are allowed"#
             ]],
         );
         check(

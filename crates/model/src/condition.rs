@@ -24,6 +24,10 @@ pub const DEGRADED: &str = "Degraded";
 /// Of a Node: two machines use its identity, so that one has copied the other's data folder.
 pub const CLONED: &str = "Cloned";
 
+/// Of a Node whose site has one agent for all: what that agent says of this machine. False makes the
+/// Node not Ready.
+pub const UP: &str = "Up";
+
 /// Of a Node: its agent cannot write to its disk.
 pub const DISK_PRESSURE: &str = "DiskPressure";
 /// Of a Node: its agent can keep the programs of workloads apart from itself and from each other.

@@ -6,6 +6,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::named::named;
+
 /// Who may join, with what secret and until when.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -43,6 +45,9 @@ pub struct JoinTokenSpec {
     /// The site that the holder may join.
     #[schemars(extend("format" = "name"))]
     pub site: String,
+    /// What the holder will stand for: one node, or every node of the site.
+    #[serde(default, skip_serializing_if = "StandsFor::is_node")]
+    pub stands_for: StandsFor,
     /// SHA-256 of the secret, as 64 hexadecimal digits. The secret itself is kept nowhere.
     #[schemars(extend("format" = "sha256"))]
     pub hash: String,
@@ -55,6 +60,22 @@ pub struct JoinTokenSpec {
     pub description: Option<String>,
 }
 
+named! {
+    /// What an agent stands for.
+    #[derive(Default)]
+    pub enum StandsFor {
+        #[default]
+        Node = "node",
+        Site = "site",
+    }
+}
+
+impl StandsFor {
+    fn is_node(&self) -> bool {
+        *self == StandsFor::Node
+    }
+}
+
 /// What has become of the token; written by Tombolo.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -63,7 +84,7 @@ pub struct JoinTokenStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub used_at: Option<Time>,
-    /// The node that used it.
+    /// The node that used it, or the site if it is for the agent of a whole site.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_by: Option<String>,
     /// While the joining is under way: SHA-256 of the public key of the machine that uses it. This

@@ -1,6 +1,8 @@
 //! Node: a machine of a site. The spec is what people say about it; what the agent has found out
 //! is in the status, most of it in [`crate::characteristics`].
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -172,6 +174,20 @@ pub struct NodeStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub characterised_at: Option<Time>,
+}
+
+/// A machine as an engine of many describes it, for its Node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Machine {
+    /// Names of Nodes are good everywhere, not only at one site.
+    pub name: String,
+    pub labels: BTreeMap<String, String>,
+    pub capacity: Option<Resources>,
+    pub allocatable: Option<Resources>,
+    pub characteristics: Option<Characteristics>,
+    pub addresses: Vec<String>,
+    /// Why it is down, if it is.
+    pub down: Option<String>,
 }
 
 /// How busy a machine is, as shares of what it has.

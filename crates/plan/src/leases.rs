@@ -6,6 +6,9 @@
 //! by our own [`Monotonic`] clock it has not. So a clock that is set forward, back, or to 1970, here
 //! or there, changes nothing; and a process that has just started knows nothing and waits for one
 //! full lease before it calls anyone silent.
+//!
+//! A Node has a Lease of its own, or its Site has one agent for all Nodes: then the Lease of the Site
+//! speaks for each of them ([`Voice`]), and only what is wrong with a single Node is said on it.
 
 mod siblings;
 mod words;
@@ -50,7 +53,19 @@ pub struct Member {
     pub address: Option<String>,
     /// The Site that a Node belongs to.
     pub site: Option<String>,
+    /// Who speaks for a Node; a Site speaks for itself.
+    pub voice: Voice,
     pub lease: Option<Lease>,
+}
+
+/// Whose Lease says that a Site or Node lives.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Voice {
+    #[default]
+    Own,
+    /// That of the Site, whose agent stands for all its Nodes. A Lease of the Node's own, left from
+    /// earlier times, counts for nothing. The agent may say that this one Node is down, and why.
+    OfSite { down: Option<String> },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,6 +160,10 @@ pub enum Why {
     },
     NeverHeard,
     Released,
+    /// The agent of its Site is heard, and says that this Node is down.
+    SaidDown {
+        why: String,
+    },
     NodesReady {
         ready: usize,
         all: usize,
@@ -169,7 +188,19 @@ pub fn plan(observed: &Observed, memory: &Memory, now: Monotonic) -> Plan {
 
     let mut own: BTreeMap<&Subject, Option<Why>> = observed
         .iter()
-        .map(|(subject, member)| (subject, judge(&heard[subject], member, now)))
+        .map(|(subject, member)| {
+            let why = match (&member.voice, site_of(observed, member)) {
+                (Voice::OfSite { down }, Some((site, of_site))) => {
+                    let said = Said { lease: of_site.lease.as_ref(), ready: member.ready };
+                    judge(&heard[site], said, now).map(|why| why.unless(down.as_deref()))
+                }
+                (Voice::Own | Voice::OfSite { .. }, _) => {
+                    let said = Said { lease: member.lease.as_ref(), ready: member.ready };
+                    judge(&heard[subject], said, now)
+                }
+            };
+            (subject, why)
+        })
         .collect();
     let circles = siblings::circles(observed, &own);
     for (subject, member) in observed {
@@ -236,9 +267,23 @@ fn listen(known: Option<Heard>, lease: Option<&Lease>, now: Monotonic) -> Heard 
     }
 }
 
-/// What its own Lease says about `member`; `None` if it does not say yet.
-fn judge(heard: &Heard, member: &Member, now: Monotonic) -> Option<Why> {
-    let holder = member.lease.as_ref().map(|lease| &lease.holder);
+/// The Site of a Node.
+fn site_of<'a>(observed: &'a Observed, member: &Member) -> Option<(&'a Subject, &'a Member)> {
+    let name = member.site.clone()?;
+    observed.get_key_value(&Subject { kind: Kind::Site, name })
+}
+
+/// What there is to judge a Site or Node by.
+struct Said<'a> {
+    /// That which speaks for it.
+    lease: Option<&'a Lease>,
+    /// Its own Ready condition.
+    ready: Option<bool>,
+}
+
+/// What the Lease says, which has been heard like this; `None` if it does not say yet.
+fn judge(heard: &Heard, said: Said<'_>, now: Monotonic) -> Option<Why> {
+    let holder = said.lease.map(|lease| &lease.holder);
     if holder == Some(&Holder::Released) {
         return Some(Why::Released);
     }
@@ -251,7 +296,7 @@ fn judge(heard: &Heard, member: &Member, now: Monotonic) -> Option<Why> {
     }
     // A Lease that was there when we started may be an hour old. It keeps a Ready condition
     // alive until it lapses, and begins one, but it does not overrule a NotReady.
-    let speaks = heard.version.is_some() && (heard.renewed_since || member.ready.is_none());
+    let speaks = heard.version.is_some() && (heard.renewed_since || said.ready.is_none());
     speaks.then(|| Why::Heartbeat {
         holder: match holder {
             Some(Holder::Named(name)) => Some(name.clone()),

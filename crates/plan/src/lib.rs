@@ -10,6 +10,7 @@ pub mod instances;
 pub mod leader;
 pub mod leases;
 pub mod lighthouse;
+pub mod machines;
 mod monotonic;
 pub mod placing;
 pub mod sites;

@@ -5,11 +5,12 @@ use tombolo_plan::instances::Authority;
 
 use crate::desired::{Source, SourceKind};
 use crate::held::News;
+use tombolo_identity::Remit;
 
 use super::*;
 
-fn place() -> Place {
-    Place { site: "north".to_owned(), node: "crane".to_owned() }
+fn place() -> Remit {
+    Remit::Node { site: "north".to_owned(), node: "crane".to_owned() }
 }
 
 fn assignment(uid: &str, version: &str) -> Assignment {

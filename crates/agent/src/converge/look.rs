@@ -31,7 +31,9 @@ impl Converge {
             };
             match health {
                 Some(Health::Failing(_) | Health::Unwell(_)) => (),
-                Some(Health::Well | Health::Unknown) | None => nearby.add(instance, &now.address),
+                Some(Health::Well | Health::Unknown) | None => {
+                    nearby.add(instance, now.address.as_deref())
+                }
             }
         }
         let ours = self.held.assignments.values();

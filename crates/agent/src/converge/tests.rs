@@ -3,6 +3,7 @@
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use tombolo_driver::fake::Fake;
+use tombolo_identity::Remit;
 use tombolo_model::condition;
 
 use crate::held::News;
@@ -16,8 +17,8 @@ struct World {
     version: u64,
 }
 
-fn place() -> Place {
-    Place { site: "north".to_owned(), node: "crane".to_owned() }
+fn place() -> Remit {
+    Remit::Node { site: "north".to_owned(), node: "crane".to_owned() }
 }
 
 fn assignment(uid: &str, change: Value) -> Assignment {
@@ -65,7 +66,7 @@ impl World {
             unheard: false,
             heard_since_boot: None,
             silent_after: Duration::ZERO,
-            address: "192.0.2.1".to_owned(),
+            address: Some("192.0.2.1".to_owned()),
         }
     }
 
@@ -377,7 +378,7 @@ async fn what_is_deleted_is_let_go_of_only_when_it_is_gone() {
         unheard: false,
         heard_since_boot: None,
         silent_after: Duration::ZERO,
-        address: "192.0.2.1".to_owned(),
+        address: Some("192.0.2.1".to_owned()),
     };
     let lets_go = |report: &Report| report.writes.iter().any(|write| write.what == What::LetGo);
     let mut ended = false;

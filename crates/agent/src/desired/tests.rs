@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
+use tombolo_identity::Remit;
 use tombolo_model::Privilege;
 
 use super::*;
@@ -24,8 +25,8 @@ fn assignment(change: &[(&str, Value)]) -> Assignment {
     serde_json::from_value(value).unwrap()
 }
 
-fn place() -> Place {
-    Place { site: "north".to_owned(), node: "crane".to_owned() }
+fn place() -> Remit {
+    Remit::Node { site: "north".to_owned(), node: "crane".to_owned() }
 }
 
 fn entries(value: &str) -> Entries {

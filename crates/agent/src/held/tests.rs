@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use tombolo_identity::Remit;
 
 fn assignment(uid: &str, version: u64) -> Assignment {
     serde_json::from_value(json!({
@@ -57,7 +58,7 @@ fn a_server_that_restored_a_backup_ends_nothing_that_it_does_not_know() {
     listed(&mut held, &["a"], 12 + RESTORE_LEAP);
     assert_eq!((uids(&held), held.authority), (vec!["a", "b"], Authority::Fresh));
     listed(&mut held, &["a"], 13 + RESTORE_LEAP);
-    let place = Place { site: "north".to_owned(), node: "crane".to_owned() };
+    let place = Remit::Node { site: "north".to_owned(), node: "crane".to_owned() };
     assert_eq!(held.forgotten_here(&place), ["/b"]);
     assert_eq!(held.assignments["b"].metadata.resource_version, None, "nothing is written of it");
     held.tidy(&place);
@@ -83,7 +84,7 @@ fn a_server_that_counts_on_from_its_backup_was_set_back_too() {
 
 #[test]
 fn the_secrets_of_what_was_forgotten_are_kept_and_not_asked_for() {
-    let place = Place { site: "north".to_owned(), node: "crane".to_owned() };
+    let place = Remit::Node { site: "north".to_owned(), node: "crane".to_owned() };
     let mut held = Held::default();
     let mut sealed = assignment("a", 10);
     let process = sealed.spec.run.process.as_mut().unwrap();
@@ -100,7 +101,7 @@ fn the_secrets_of_what_was_forgotten_are_kept_and_not_asked_for() {
 
 #[test]
 fn the_last_good_revision_goes_with_its_assignment() {
-    let place = Place { site: "north".to_owned(), node: "crane".to_owned() };
+    let place = Remit::Node { site: "north".to_owned(), node: "crane".to_owned() };
     let mut held = Held::default();
     listed(&mut held, &["a", "b"], 10);
     for uid in ["a", "b"] {

@@ -13,7 +13,7 @@ fn status_of(phase: &Phase, before: &AssignmentStatus, restarts: u32) -> Assignm
     });
     let mut assignment: Assignment = serde_json::from_value(assignment).unwrap();
     assignment.status = Some(before.clone());
-    let sight = Sight { phase, instance: None, address: "192.0.2.1" };
+    let sight = Sight { phase, instance: None, address: Some("192.0.2.1") };
     let now = Time(jiff::Timestamp::from_second(1).unwrap());
     AssignmentStatus { restarts, ..status(&assignment, &sight, &now) }
 }

@@ -4,9 +4,8 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use http::Method;
-use tombolo_identity::subject::{lease_of_node, lease_of_site};
 use tombolo_identity::token::SYSTEM_NAMESPACE;
-use tombolo_identity::{Role, Subject};
+use tombolo_identity::{Remit, Role, Subject};
 use tombolo_model::keys;
 
 use crate::request::{Path, Target};
@@ -34,7 +33,7 @@ impl Flow {
             | Role::User
             | Role::Manager
             | Role::Admin
-            | Role::Agent { .. }
+            | Role::Agent(_)
             | Role::System => Flow::Subject(subject.name.as_str().into()),
         }
     }
@@ -66,20 +65,18 @@ pub(crate) enum Level {
 pub(crate) fn level(subject: &Subject, path: &Path) -> Level {
     match (&subject.role, path) {
         (_, Path::Health) | (Role::System, _) => Level::Exempt,
-        (Role::Agent { site, node }, Path::Resource(target))
-            if is_own_lease(target, site, node) =>
-        {
+        (Role::Agent(remit), Path::Resource(target)) if is_own_lease(target, remit) => {
             Level::Heartbeats
         }
         (Role::Admin, _) => Level::Administration,
-        (Role::Agent { .. }, _) => Level::Agents,
+        (Role::Agent(_), _) => Level::Agents,
         (Role::Guest | Role::User | Role::Manager, _) => Level::Users,
         (Role::Anonymous, _) => Level::Anonymous,
     }
 }
 
-fn is_own_lease(target: &Target, site: &str, node: &str) -> bool {
-    let own = [lease_of_node(node), lease_of_site(site)];
+fn is_own_lease(target: &Target, remit: &Remit) -> bool {
+    let own = remit.leases();
     target.group == "coordination.k8s.io"
         && target.resource == "leases"
         && target.subresource.is_none()
@@ -192,6 +189,10 @@ mod tests {
         check(&agent, LEASES, Level::Agents);
         let elsewhere = "/apis/coordination.k8s.io/v1/namespaces/shop/leases/node-crane";
         check(&agent, elsewhere, Level::Agents);
+        let of_site = Subject::site_agent("north").unwrap();
+        check(&of_site, &format!("{LEASES}/site-north"), Level::Heartbeats);
+        check(&of_site, &format!("{LEASES}/node-crane"), Level::Agents);
+        check(&of_site, &format!("{LEASES}/site-south"), Level::Agents);
         check(&person(Role::User), &format!("{LEASES}/node-crane"), Level::Users);
         check(&person(Role::Manager), &format!("{LEASES}/node-crane"), Level::Users);
         check(&Subject::anonymous(), &format!("{LEASES}/node-crane"), Level::Anonymous);

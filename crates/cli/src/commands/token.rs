@@ -11,6 +11,7 @@ use tombolo_identity::{
     AccessToken, Role, Token,
     token::{ACCESS_TOKEN_TYPE, SYSTEM_NAMESPACE},
 };
+use tombolo_model::jointoken::StandsFor;
 
 use super::selection::{self, CHUNK_SIZE};
 use super::token_join;
@@ -30,8 +31,17 @@ use crate::{
 
 pub(super) async fn run(shell: &mut Shell, command: &TokenCommand) -> Result<Exit, Failure> {
     match command {
-        TokenCommand::Create { site: Some(site), ttl, addresses, lighthouses, out, .. } => {
-            let wanted = token_join::Wanted { site, ttl: *ttl, addresses, lighthouses };
+        TokenCommand::Create {
+            site: Some(site),
+            whole_site,
+            ttl,
+            addresses,
+            lighthouses,
+            out,
+            ..
+        } => {
+            let stands_for = if *whole_site { StandsFor::Site } else { StandsFor::Node };
+            let wanted = token_join::Wanted { site, stands_for, ttl: *ttl, addresses, lighthouses };
             token_join::create(shell, &wanted, out.as_deref()).await
         }
         TokenCommand::Create { name, role, for_namespace, expires_in, out, .. } => {

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tombolo_agent::issue::join_token;
 use tombolo_agent::{JoinFile, Lighthouse};
 use tombolo_identity::{Token, joining::TOKEN_LIFE_MAX};
+use tombolo_model::jointoken::StandsFor;
 
 use super::{
     selection::{self, CHUNK_SIZE},
@@ -30,6 +31,7 @@ use crate::{
 
 pub(super) struct Wanted<'a> {
     pub(super) site: &'a str,
+    pub(super) stands_for: StandsFor,
     pub(super) ttl: Duration,
     pub(super) addresses: &'a [String],
     /// Kubeconfigs of their administrators.
@@ -59,7 +61,7 @@ pub(super) async fn create(
     // The file comes first: a token that nobody could write down would be lost.
     let mut file = out.map(new_private_file).transpose()?;
     let path = catalogue::known("JoinToken").collection(None);
-    if let Err(failure) = connection.post(&path, &object(&token, wanted.site, expires)).await {
+    if let Err(failure) = connection.post(&path, &object(&token, wanted, expires)).await {
         if let Some(out) = out {
             // Empty and of no use to anybody; failing to remove it changes nothing.
             let _ = std::fs::remove_file(out);
@@ -129,8 +131,8 @@ fn authority(connection: &Connection) -> Result<String, Failure> {
 }
 
 /// The JoinToken as it is sent.
-fn object(token: &Token, site: &str, expires: Timestamp) -> Value {
-    json!(join_token(token, site, expires))
+fn object(token: &Token, wanted: &Wanted<'_>, expires: Timestamp) -> Value {
+    json!(join_token(token, wanted.site, wanted.stands_for, expires))
 }
 
 fn pem(der: &[u8]) -> String {

@@ -1,14 +1,17 @@
 //! What the loop sees, as plain values: Sites, Nodes and their Leases.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::coordination::v1 as coordination;
 use kube::{Resource, ResourceExt};
 
-use tombolo_model::condition::{self, READY};
-use tombolo_model::keys::{ANNOTATION_PROBE, ANNOTATION_REACHED, node_lease, site_lease};
+use tombolo_model::condition::{self, READY, UP};
+use tombolo_model::keys::{
+    ANNOTATION_KEY, ANNOTATION_PROBE, ANNOTATION_REACHED, ANNOTATION_REVOKED, node_lease,
+    site_lease,
+};
 use tombolo_model::{Condition, ConditionStatus, Node, Shared, Site};
-use tombolo_plan::leases::{Holder, Kind, Lease, Member, Observed, Subject};
+use tombolo_plan::leases::{Holder, Kind, Lease, Member, Observed, Subject, Voice};
 
 /// Nobody is asked about more siblings at once.
 const ANSWERS_MAX: usize = 64;
@@ -36,7 +39,12 @@ pub(super) fn look(
     let mut leases: BTreeMap<String, Lease> =
         leases.iter().map(|lease| (lease.name_any(), read_lease(lease))).collect();
     let mut look = Look { observed: Observed::new(), origins: BTreeMap::new() };
+    let mut of_one_agent = BTreeSet::new();
     for site in sites {
+        // Also while its agent is revoked: there is nobody else who could speak for its nodes.
+        if site.annotations().contains_key(ANNOTATION_KEY) {
+            of_one_agent.insert(site.name_any());
+        }
         let status = site.status.as_ref();
         let conditions = status.map_or(&[][..], |status| &status.conditions);
         let member = member(conditions, leases.remove(&site_lease(&site.name_any())));
@@ -48,6 +56,10 @@ pub(super) fn look(
         let member = Member {
             address: status.and_then(|status| status.addresses.first().cloned()),
             site: Some(node.spec.site.clone()),
+            voice: match of_one_agent.contains(&node.spec.site) && !has_agent(node) {
+                true => Voice::OfSite { down: down(conditions) },
+                false => Voice::Own,
+            },
             ..member(conditions, leases.remove(&node_lease(&node.name_any())))
         };
         look.put(Kind::Node, &**node, conditions, member);
@@ -68,6 +80,21 @@ impl Look {
     }
 }
 
+/// Whether an agent has joined as this very node, and may act.
+fn has_agent(node: &Node) -> bool {
+    let has = |mark| node.annotations().contains_key(mark);
+    has(ANNOTATION_KEY) && !has(ANNOTATION_REVOKED)
+}
+
+/// Why a node is down, by the word of the agent of its site.
+fn down(conditions: &[Condition]) -> Option<String> {
+    let up = condition::find(conditions, UP)?;
+    match up.status {
+        ConditionStatus::False => Some(up.message.clone()),
+        ConditionStatus::True | ConditionStatus::Unknown => None,
+    }
+}
+
 fn member(conditions: &[Condition], lease: Option<Lease>) -> Member {
     let ready = condition::find(conditions, READY);
     Member {
@@ -79,6 +106,7 @@ fn member(conditions: &[Condition], lease: Option<Lease>) -> Member {
         }),
         address: None,
         site: None,
+        voice: Voice::Own,
         lease,
     }
 }

@@ -15,6 +15,7 @@ fn spec() -> Spec {
             component: "stack".to_owned(),
             ..Origin::default()
         },
+        node: None,
         workload: Workload::Compose(Value::Null),
         env: BTreeMap::from([("TOMBOLO_APP".to_owned(), "shop".into())]),
         files: Vec::new(),

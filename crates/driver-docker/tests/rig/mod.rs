@@ -190,6 +190,7 @@ pub(crate) fn spec(id: &str, command: &[&str]) -> Spec {
             ..Origin::default()
         },
         id,
+        node: None,
         workload: Workload::Container(Container { image, command, ..Container::default() }),
         env: Default::default(),
         files: Vec::new(),

@@ -88,6 +88,7 @@ impl Rig {
         Draft(Spec {
             id: id.parse().unwrap(),
             origin: Origin::default(),
+            node: None,
             workload: Workload::Process(Process { command, ..Process::default() }),
             env: Default::default(),
             files: Vec::new(),

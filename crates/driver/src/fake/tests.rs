@@ -9,6 +9,7 @@ fn spec(id: &str) -> Spec {
     Spec {
         id: id.parse().unwrap(),
         origin: Origin::default(),
+        node: None,
         workload: Workload::Process(Process::default()),
         env: BTreeMap::new(),
         files: Vec::new(),

@@ -326,7 +326,7 @@ async fn set_holders(
 pub(super) async fn assignments(caller: &Caller) -> Result<Vec<Assignment>, Refusal> {
     let api: Api<Assignment> = Api::all(caller.client.clone());
     let params = match &caller.subject().role {
-        Role::Agent { site, .. } => ListParams::default().fields(&format!("spec.site={site}")),
+        Role::Agent(remit) => ListParams::default().fields(&format!("spec.site={}", remit.site())),
         Role::Anonymous | Role::Guest | Role::User | Role::Manager | Role::Admin | Role::System => {
             ListParams::default()
         }
@@ -380,7 +380,7 @@ async fn served(caller: &Caller) -> Result<Served, Refusal> {
 /// The node of an agent of ours.
 fn node_of(caller: &Caller) -> Option<&str> {
     match &caller.subject().role {
-        Role::Agent { node, .. } => Some(node),
+        Role::Agent(remit) => Some(remit.name()),
         Role::Anonymous | Role::Guest | Role::User | Role::Manager | Role::Admin | Role::System => {
             None
         }

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
-use tombolo_identity::subject::lease_of_node;
+use tombolo_identity::Remit;
 use tombolo_model::errand::{Channel, Errand, Frame, Frames, Opening, Refusal, What};
 use tombolo_model::{Reason, names};
 
@@ -59,8 +59,8 @@ pub(crate) struct Line {
 pub(super) struct Incoming {
     body: BodyDataStream,
     frames: Frames,
-    node: String,
-    /// Whether the agent still stands for its node, with the key that it had at the beginning.
+    agent: Remit,
+    /// Whether the agent still stands for what it stood for, with the key that it had at the beginning.
     stands: Still,
     allowed: Still,
     asked: Instant,
@@ -70,62 +70,63 @@ pub(super) struct Incoming {
 /// Sends the errand and waits until the agent says that it can be done.
 pub(crate) async fn open(gate: &Gate, wanted: Wanted<'_>) -> Result<Line, Failure> {
     let Wanted { client, namespace, name, what, allowed } = wanted;
-    let (node, assignment) = find(gate, namespace, name).await?;
+    let (agent, assignment) = find(gate, namespace, name).await?;
     let full = |full: super::Full| Failure::too_many(format!("{full}; close some first"), 5);
-    let place = gate.errands().enter(&node, client).map_err(full)?;
-    let stands = standing(gate, &node).await;
-    let Some(listener) = gate.errands().listener(&node, LISTENER_PATIENCE).await else {
-        return Err(not_connected(gate, &node).await);
+    let place = gate.errands().enter(&agent, client).map_err(full)?;
+    let stands = standing(gate, &agent).await;
+    let Some(listener) = gate.errands().listener(&agent, LISTENER_PATIENCE).await else {
+        return Err(not_connected(gate, &agent).await);
     };
     let id = uuid::Uuid::new_v4().to_string();
-    let mut expected = gate.errands().expect(&id, &node);
+    let mut expected = gate.errands().expect(&id, &agent);
     match listener.try_send(Errand { id, assignment, what }) {
         Ok(()) => (),
         Err(mpsc::error::TrySendError::Full(_)) => {
-            let message = format!("the agent of node {node:?} does not keep up");
+            let message = format!("the agent of {agent} does not keep up");
             return Err(Failure::too_many(message, 1));
         }
-        Err(mpsc::error::TrySendError::Closed(_)) => return Err(not_connected(gate, &node).await),
+        Err(mpsc::error::TrySendError::Closed(_)) => return Err(not_connected(gate, &agent).await),
     }
-    let late = || silent(&node);
+    let late = || silent(&agent);
     let answered = timeout(ANSWER_TIME_MAX, &mut expected.answer).await;
     let Answer { from_agent, to_agent } = answered.map_err(|_| late())?.map_err(|_| late())?;
     let body = from_agent.into_data_stream();
     let (frames, now) = (Frames::default(), Instant::now());
     let (asked, heard) = (now, now);
-    let mut incoming = Incoming { body, frames, node: node.clone(), stands, allowed, asked, heard };
+    let mut incoming =
+        Incoming { body, frames, agent: agent.clone(), stands, allowed, asked, heard };
     let first = timeout(ANSWER_TIME_MAX, incoming.next()).await.map_err(|_| late())?;
     let first = first.map_err(|lost| Failure::new(UNREACHED, Reason::NodeUnreachable, lost))?;
     match (first.channel, serde_json::from_slice(&first.payload)) {
         (Channel::Opening, Ok(Opening::Ready)) => Ok(Line { incoming, to_agent, place }),
         (Channel::Opening, Ok(Opening::Refused(refusal))) => Err(refused(&refusal)),
-        (_, _) => Err(Failure::new(UNREACHED, Reason::NodeUnreachable, strange(&node))),
+        (_, _) => Err(Failure::new(UNREACHED, Reason::NodeUnreachable, strange(&agent))),
     }
 }
 
-/// Whether the agent that acts for the node now still does. An agent that
-/// joins anew is another. Where the API does not answer, nobody knows, and the errand ends.
-async fn standing(gate: &Gate, node: &str) -> Still {
-    let first = key(gate, node).await.ok().flatten();
-    let (gate, node) = (gate.clone(), node.to_owned());
+/// Whether the agent that acts now still does. An agent that joins anew is another. Where the API does
+/// not answer, nobody knows, and the errand ends.
+async fn standing(gate: &Gate, agent: &Remit) -> Still {
+    let first = key(gate, agent).await.ok().flatten();
+    let (gate, agent) = (gate.clone(), agent.clone());
     Arc::new(move || {
-        let (gate, node, first) = (gate.clone(), node.clone(), first.clone());
+        let (gate, agent, first) = (gate.clone(), agent.clone(), first.clone());
         Box::pin(async move {
-            let now = key(&gate, &node).await.ok().flatten();
+            let now = key(&gate, &agent).await.ok().flatten();
             first.is_some() && now == first
         })
     })
 }
 
-/// The key that acts for the node; nothing if nobody may.
-async fn key(gate: &Gate, node: &str) -> Result<Option<Option<String>>, Failure> {
-    let live = gate.resources().get(&ours("nodes", node)).await?;
+/// The key that acts for it; nothing if nobody may.
+async fn key(gate: &Gate, agent: &Remit) -> Result<Option<Option<String>>, Failure> {
+    let live = gate.resources().get(&nodes::path(agent)).await?;
     let known = live.as_ref().map(nodes::known).filter(|known| !known.revoked);
     Ok(known.map(|known| known.key))
 }
 
-/// The node whose agent has the Assignment, and the Assignment's uid.
-async fn find(gate: &Gate, namespace: &str, name: &str) -> Result<(String, String), Failure> {
+/// The agent that has the Assignment, and the Assignment's uid.
+async fn find(gate: &Gate, namespace: &str, name: &str) -> Result<(Remit, String), Failure> {
     let missing = || {
         let message = format!("assignments.tombolo.dev {name:?} not found");
         Failure::new(404, "NotFound", message)
@@ -142,17 +143,27 @@ async fn find(gate: &Gate, namespace: &str, name: &str) -> Result<(String, Strin
         Failure::new(409, Reason::NotRunning, message)
     })?;
     let uid = assignment["metadata"]["uid"].as_str().unwrap_or_default();
-    Ok((node.to_owned(), uid.to_owned()))
+    let site = assignment["spec"]["site"].as_str().unwrap_or_default();
+    Ok((agent_at(gate, site, node).await?, uid.to_owned()))
 }
 
-async fn not_connected(gate: &Gate, node: &str) -> Failure {
-    let lease = gate.resources().get(&resources::lease(&lease_of_node(node))).await;
+/// The agent that stands for a node of a site: its own, or that of the whole site.
+async fn agent_at(gate: &Gate, site: &str, node: &str) -> Result<Remit, Failure> {
+    let live = gate.resources().get(&ours("sites", site)).await?;
+    let of_site = live.is_some_and(|live| nodes::known_of_site(&live).has_agent());
+    let site = site.to_owned();
+    Ok(match of_site {
+        true => Remit::Site { site },
+        false => Remit::Node { site, node: node.to_owned() },
+    })
+}
+
+async fn not_connected(gate: &Gate, agent: &Remit) -> Failure {
+    let lease = gate.resources().get(&resources::lease(&agent.lease())).await;
     let lease = lease.ok().flatten();
     let renewed = lease.as_ref().and_then(|lease| lease["spec"]["renewTime"].as_str());
-    let message = format!(
-        "the agent of node {node:?} is not connected; {}",
-        last_heard(renewed, timestamp())
-    );
+    let message =
+        format!("the agent of {agent} is not connected; {}", last_heard(renewed, timestamp()));
     Failure::new(UNREACHED, Reason::NodeUnreachable, message)
 }
 
@@ -171,17 +182,17 @@ fn last_heard(renewed: Option<&str>, now: Timestamp) -> String {
     format!("it was last heard {ago} ago, at {}", then.strftime("%Y-%m-%dT%H:%M:%SZ"))
 }
 
-fn silent(node: &str) -> Failure {
+fn silent(agent: &Remit) -> Failure {
     let message = format!(
-        "the agent of node {node:?} did not answer within {} s; the link to it may be cut",
+        "the agent of {agent} did not answer within {} s; the link to it may be cut",
         ANSWER_TIME_MAX.as_secs()
     );
     Failure::new(UNREACHED, Reason::NodeSilent, message)
 }
 
-fn strange(node: &str) -> String {
+fn strange(agent: &Remit) -> String {
     format!(
-        "the agent of node {node:?} answers in a way that is not understood: is it of another version?"
+        "the agent of {agent} answers in a way that is not understood: is it of another version?"
     )
 }
 
@@ -209,14 +220,14 @@ impl Incoming {
     /// The next frame that says something. Whoever is interrupted while waiting loses nothing.
     pub(super) async fn next(&mut self) -> Result<Frame, String> {
         loop {
-            while let Some(frame) = self.frames.next_frame().map_err(|_| strange(&self.node))? {
+            while let Some(frame) = self.frames.next_frame().map_err(|_| strange(&self.agent))? {
                 if frame.channel != Channel::Alive {
                     return Ok(frame);
                 }
             }
             if self.asked.elapsed() >= ASK_EVERY {
                 if !(self.stands)().await {
-                    return Err(format!("the agent of node {:?} has lost its right", self.node));
+                    return Err(format!("the agent of {} has lost its right", self.agent));
                 }
                 if !(self.allowed)().await {
                     return Err("you may not have this any more".to_owned());
@@ -229,12 +240,12 @@ impl Incoming {
                     self.frames.feed(&bytes);
                 }
                 Ok(Some(Err(_)) | None) => {
-                    return Err(format!("the agent of node {:?} has gone", self.node));
+                    return Err(format!("the agent of {} has gone", self.agent));
                 }
                 // The agent says something every half minute.
                 Err(_) if self.heard.elapsed() < SILENCE_MAX => (),
                 Err(_) => {
-                    return Err(format!("the agent of node {:?} has fallen silent", self.node));
+                    return Err(format!("the agent of {} has fallen silent", self.agent));
                 }
             }
         }
@@ -274,7 +285,7 @@ impl Line {
 
 impl std::fmt::Debug for Incoming {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Incoming").field("node", &self.node).finish_non_exhaustive()
+        formatter.debug_struct("Incoming").field("agent", &self.agent).finish_non_exhaustive()
     }
 }
 

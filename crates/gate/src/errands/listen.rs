@@ -11,7 +11,7 @@ use futures::{Stream, stream};
 use http::Uri;
 use http::header::CONTENT_TYPE;
 use tokio::sync::mpsc;
-use tombolo_identity::{Role, Subject};
+use tombolo_identity::{Remit, Role, Subject};
 use tombolo_model::errand::{Channel, Errand, Frame};
 
 use super::{Answer, Seat};
@@ -37,7 +37,7 @@ struct Listening {
 
 /// The errands of an agent as they come, for as long as it is allowed.
 pub(crate) fn wait(gate: &Gate, caller: &Caller) -> Result<Response, Failure> {
-    let (seat, errands) = gate.errands().listen(node(caller.subject())?);
+    let (seat, errands) = gate.errands().listen(remit(caller.subject())?);
     let still = caller.still.clone();
     let listening = Listening { still, errands, _seat: seat, greeted: false };
     let body = Body::from_stream(lines(listening));
@@ -82,17 +82,17 @@ pub(crate) fn answer(
     uri: &Uri,
     from_agent: Body,
 ) -> Result<Response, Failure> {
-    let node = node(caller.subject())?;
+    let remit = remit(caller.subject())?;
     // An id is made by us and has nothing in it that would be encoded.
     let mut pairs = uri.query().unwrap_or_default().split('&');
     let id = pairs.find_map(|pair| pair.strip_prefix("id=")).unwrap_or_default();
     let (to_agent, frames) = mpsc::channel(FRAMES_AHEAD);
     let answer = Answer { from_agent, to_agent };
     let unknown = |_| {
-        let message = "nobody waits for the answer to this errand, or not from this node";
+        let message = "nobody waits for the answer to this errand, or not from this agent";
         Failure::new(404, "NotFound", message)
     };
-    gate.errands().answer(id, node, answer).map_err(unknown)?;
+    gate.errands().answer(id, remit, answer).map_err(unknown)?;
     let body = Body::from_stream(outgoing(frames));
     Ok(([(CONTENT_TYPE, "application/octet-stream")], body).into_response())
 }
@@ -108,9 +108,9 @@ fn outgoing(frames: mpsc::Receiver<Bytes>) -> impl Stream<Item = Result<Bytes, I
     })
 }
 
-fn node(subject: &Subject) -> Result<&str, Failure> {
+fn remit(subject: &Subject) -> Result<&Remit, Failure> {
     match &subject.role {
-        Role::Agent { node, .. } => Ok(node),
+        Role::Agent(remit) => Ok(remit),
         Role::Anonymous | Role::Guest | Role::User | Role::Manager | Role::Admin | Role::System => {
             Err(Failure::forbidden("errands are for agents"))
         }

@@ -1,10 +1,9 @@
 //! The join token of a joining: found, used up by the first write of the joining, and closed by the last.
 
 use serde_json::{Value, json};
-use tombolo_identity::joining::{self, Used};
+use tombolo_identity::joining::{self, StandsFor, Used};
 use tombolo_identity::{Token, TokenHash};
 
-use super::wanted::Join;
 use crate::Gate;
 use crate::failure::Failure;
 use crate::record::Record;
@@ -37,10 +36,16 @@ fn token_record(live: &Value) -> Option<joining::Record> {
     Some(joining::Record {
         hash: TokenHash::parse(live["spec"]["hash"].as_str()?)?,
         site: text(&live["spec"]["site"])?,
+        stands_for: match live["spec"]["standsFor"].as_str() {
+            None | Some("node") => StandsFor::Node,
+            Some("site") => StandsFor::Site,
+            // Of a server that knows more than this one.
+            Some(_) => return None,
+        },
         created: moment(&live["metadata"]["creationTimestamp"])?,
         expires: moment(&live["spec"]["expires"])?,
         used: text(&live["status"]["usedBy"])
-            .map(|node| Used { node, key: text(&live["status"]["usedKey"]) }),
+            .map(|by| Used { by, key: text(&live["status"]["usedKey"]) }),
     })
 }
 
@@ -48,13 +53,13 @@ fn token_record(live: &Value) -> Option<joining::Record> {
 pub(super) async fn use_up(
     gate: &Gate,
     kept: &Kept,
-    wanted: &Join,
+    by: &str,
     key: &str,
     record: &Record,
 ) -> Result<(), Unwritten> {
     let used = json!({
         "metadata": {"resourceVersion": kept.live["metadata"]["resourceVersion"]},
-        "status": {"usedAt": now(), "usedBy": wanted.node, "usedKey": key},
+        "status": {"usedAt": now(), "usedBy": by, "usedKey": key},
     });
     let path = format!("{}/status", kept.path);
     gate.resources().patch(&path, &used, record).await.map(drop)

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use tombolo_identity::joining::Sought;
+use tombolo_model::jointoken::StandsFor;
 use tombolo_model::site::Engine;
 use tombolo_model::{keys, names};
 
@@ -21,7 +23,11 @@ pub(super) struct Join {
     pub(super) token: String,
     /// The signing request, as PEM.
     pub(super) request: String,
-    pub(super) node: String,
+    #[serde(default)]
+    pub(super) stands_for: StandsFor,
+    /// Nothing from the agent of a whole site.
+    #[serde(default)]
+    node: String,
     pub(super) machine: String,
     #[serde(default)]
     pub(super) agent_version: String,
@@ -50,14 +56,32 @@ pub(super) struct Renew {
     pub(super) labels_dropped: Vec<String>,
 }
 
+impl Join {
+    /// What it wants to stand for. [`check_words`] has seen the name.
+    pub(super) fn sought(&self) -> Sought<'_> {
+        match self.stands_for {
+            StandsFor::Node => Sought::Node(&self.node),
+            StandsFor::Site => Sought::Site,
+        }
+    }
+}
+
 pub(super) fn check_words(wanted: &Join) -> Result<(), Failure> {
     let wrong =
         |field: &str, problem: String| Err(Failure::bad_request(format!("{field}: {problem}")));
-    if let Err(problem) = names::subdomain(&wanted.node) {
-        return wrong("node", problem);
-    }
-    if wanted.node.len() > NODE_BYTES_MAX {
-        return wrong("node", format!("at most {NODE_BYTES_MAX} bytes are allowed"));
+    match wanted.sought() {
+        Sought::Site if !wanted.node.is_empty() => {
+            return wrong("node", "the agent of a whole site has none".to_owned());
+        }
+        Sought::Site => (),
+        Sought::Node(node) => {
+            if let Err(problem) = names::subdomain(node) {
+                return wrong("node", problem);
+            }
+            if node.len() > NODE_BYTES_MAX {
+                return wrong("node", format!("at most {NODE_BYTES_MAX} bytes are allowed"));
+            }
+        }
     }
     let machine = &wanted.machine;
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';

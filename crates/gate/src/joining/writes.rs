@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use tombolo_identity::Remit;
 use tombolo_identity::joining::{How, Plan};
 use tombolo_model::site::Engine;
 use tombolo_model::{Reason, keys, names};
@@ -13,59 +14,77 @@ use crate::record::Record;
 use crate::resources::{Unwritten, ours};
 use crate::{Gate, nodes};
 
-/// Makes the Site if it is missing, and makes the Node or gives it to this machine.
+/// Makes the Site if it is missing, and makes the Node or Site or gives it to this machine. `live` is
+/// the object as it was read.
 pub(super) async fn take_in(
     gate: &Gate,
     wanted: &Join,
     plan: &Plan,
-    node: Option<Value>,
+    live: Option<Value>,
     marks: &Value,
     record: &Record,
 ) -> Result<(), Unwritten> {
     let resources = gate.resources();
-    if plan.make_site {
-        let engine = wanted.engine.unwrap_or(Engine::Host);
-        let site = json!({
-            "apiVersion": keys::API_VERSION, "kind": "Site",
-            "metadata": {"name": plan.site}, "spec": {"engine": engine},
-        });
-        match resources.create(&ours("sites", ""), &site, record).await {
-            // Another machine of the site has come at the same time.
-            Ok(_) | Err(Unwritten::Raced) => (),
-            Err(refused) => return Err(refused),
-        }
-    }
-    match node {
-        None => {
-            let node = new_node(wanted, plan, marks);
-            resources.create(&ours("nodes", ""), &node, record).await?;
-        }
-        Some(live) => {
+    match (&plan.remit, live) {
+        (remit, Some(live)) => {
             let patch = adopted(wanted, &live, marks);
-            resources.patch(&ours("nodes", &wanted.node), &patch, record).await?;
+            resources.patch(&nodes::path(remit), &patch, record).await?;
+        }
+        (Remit::Site { site }, None) => {
+            let site = new_site(wanted, site, Some(marks));
+            resources.create(&ours("sites", ""), &site, record).await?;
+        }
+        (Remit::Node { site, node }, None) => {
+            let node = new_node(wanted, site, node, marks);
+            resources.create(&ours("nodes", ""), &node, record).await?;
         }
     }
     Ok(())
 }
 
-/// What the Node says about its new agent. Done again if the joining broke off before its end; it never
-/// touches who acts for the node, so that a revocation in the meantime stays.
+/// The Site of a node that joins, if there is none.
+pub(super) async fn make_site(
+    gate: &Gate,
+    wanted: &Join,
+    plan: &Plan,
+    record: &Record,
+) -> Result<(), Unwritten> {
+    match (&plan.remit, plan.make_site) {
+        (Remit::Node { site, .. }, true) => {
+            let site = new_site(wanted, site, None);
+            match gate.resources().create(&ours("sites", ""), &site, record).await {
+                // Another machine of the site has come at the same time.
+                Ok(_) | Err(Unwritten::Raced) => Ok(()),
+                Err(refused) => Err(refused),
+            }
+        }
+        (Remit::Node { .. } | Remit::Site { .. }, _) => Ok(()),
+    }
+}
+
+/// What the Node or Site says about its new agent. Done again if the joining broke off before its end;
+/// it never touches who acts for it, so that a revocation in the meantime stays.
 pub(super) async fn finish(
     gate: &Gate,
     wanted: &Join,
     plan: &Plan,
     record: &Record,
 ) -> Result<(), Unwritten> {
-    let resources = gate.resources();
+    let (resources, remit) = (gate.resources(), &plan.remit);
     let (over, message) = (("False", Reason::JoinedAnew), Reason::JoinedAnew.says(&[]));
-    nodes::set_cloned(gate, &wanted.node, over, &message, record).await?;
-    let version = json!({"status": {"agentVersion": wanted.agent_version}});
-    let status = format!("{}/status", ours("nodes", &wanted.node));
-    resources.patch(&status, &version, record).await?;
-    gate.leases().forget_node(&wanted.node);
+    nodes::set_cloned(gate, remit, over, &message, record).await?;
+    match remit {
+        Remit::Node { .. } => {
+            let version = json!({"status": {"agentVersion": wanted.agent_version}});
+            let status = format!("{}/status", nodes::path(remit));
+            resources.patch(&status, &version, record).await?;
+        }
+        Remit::Site { .. } => (),
+    }
+    gate.leases().forget_seats(&remit.lease());
     let reason = ("Normal", reason(&plan.how));
-    resources.event_of_node(&wanted.node, reason, &plan.how.to_string(), record).await;
-    tracing::info!(site = plan.site, node = wanted.node, how = %plan.how, "joined");
+    resources.event_of(remit, reason, &plan.to_string(), record).await;
+    tracing::info!(agent_of = %remit, how = %plan, "joined");
     Ok(())
 }
 
@@ -78,23 +97,39 @@ fn reason(how: &How) -> Reason {
     }
 }
 
-fn new_node(wanted: &Join, plan: &Plan, marks: &Value) -> Value {
-    let mut node = json!({
-        "apiVersion": keys::API_VERSION, "kind": "Node",
-        "metadata": {"name": wanted.node, "annotations": marks},
-        "spec": {"site": plan.site},
+/// `marks` say who acts for all of it.
+fn new_site(wanted: &Join, site: &str, marks: Option<&Value>) -> Value {
+    let engine = wanted.engine.unwrap_or(Engine::Host);
+    let mut made = json!({
+        "apiVersion": keys::API_VERSION, "kind": "Site",
+        "metadata": {"name": site}, "spec": {"engine": engine},
     });
-    if !wanted.labels.is_empty() {
-        node["metadata"]["labels"] = json!(wanted.labels);
+    if let Some(marks) = marks {
+        made["metadata"]["annotations"] = marks.clone();
+        if !wanted.labels.is_empty() {
+            made["metadata"]["labels"] = json!(wanted.labels);
+        }
     }
-    // Names of sites may be longer than labels.
-    if names::label_value(&plan.site).is_ok() {
-        node["metadata"]["labels"][keys::LABEL_SITE] = json!(plan.site);
-    }
-    node
+    made
 }
 
-/// The patch that gives the node as it was read to another agent. What was held against the last agent
+fn new_node(wanted: &Join, site: &str, node: &str, marks: &Value) -> Value {
+    let mut made = json!({
+        "apiVersion": keys::API_VERSION, "kind": "Node",
+        "metadata": {"name": node, "annotations": marks},
+        "spec": {"site": site},
+    });
+    if !wanted.labels.is_empty() {
+        made["metadata"]["labels"] = json!(wanted.labels);
+    }
+    // Names of sites may be longer than labels.
+    if names::label_value(site).is_ok() {
+        made["metadata"]["labels"][keys::LABEL_SITE] = json!(site);
+    }
+    made
+}
+
+/// The patch that gives the Node or Site as it was read to another agent. What was held against the last agent
 /// is over.
 fn adopted(wanted: &Join, live: &Value, marks: &Value) -> Value {
     let mut patch = json!({"metadata": {

@@ -24,6 +24,11 @@ Beside the status it changes one thing of an assignment: it takes hold of one wi
 those that its assignments name. An event that it writes is about one of its assignments or its node.
 Whether something of another site or node exists it is not told: both are *not found*.
 
+The agent of a whole site stands for each of its nodes: all assignments of the site are its own. It makes
+and removes the nodes of its site, and may give none to another site, nor touch what a node says about
+who acts for it. It lists nodes with the field selector `spec.site=SITE`
+([ADR 12](adr/0012-an-agent-of-a-site.md)).
+
 A manager changes no more of an assignment than an agent does: with a manager's token a deployment
 manager of another project works for the sites ([facades.md](facades.md)).
 
@@ -35,6 +40,7 @@ manager of another project works for the sites ([facades.md](facades.md)).
 | manager | someone who runs sites, nodes and policies | token or client certificate |
 | admin | someone who may do everything | `admin.token`, token or client certificate |
 | agent | the agent of one node | client certificate of that node |
+| site-agent | the agent of all nodes of a site | client certificate of that site |
 | system | the loops in the server's own process | no socket is involved |
 
 ";
@@ -86,7 +92,7 @@ fn cell(role: RoleName, class: Class) -> String {
             Place::OwnSite => " of its own site",
             Place::NamedBySite => " when an assignment of its own site names it",
             Place::OwnNode => " of its own node",
-            Place::OwnLease => " of its own node and site",
+            Place::OwnLease => " of its own heartbeat",
         };
         parts.push(format!("{}{where_}", words(&allowed)));
     }

@@ -21,13 +21,13 @@ pub enum Place {
     Anywhere,
     /// The namespace that the subject's token or certificate names.
     OwnNamespace,
-    /// Objects of the agent's site.
+    /// Objects of the agent's site. To the agent of one node those of its siblings are none of them.
     OwnSite,
     /// What an Assignment of the agent's site names.
     NamedBySite,
     /// The agent's own node, and what is about it.
     OwnNode,
-    /// The Leases by which the agent says that its site and its node live.
+    /// The Leases by which the agent says that what it stands for lives.
     OwnLease,
 }
 
@@ -121,19 +121,19 @@ use RoleName::*;
 pub const RULES: &[Rule] = &[
     // Load balancers and scripts ask before anyone has signed in.
     Rule {
-        roles: &[Anonymous, Guest, User, Manager, Agent, System],
+        roles: &[Anonymous, Guest, User, Manager, Agent, SiteAgent, System],
         verbs: &[Verb::Get],
         classes: &[Health],
         place: Place::Anywhere,
     },
     Rule {
-        roles: &[Guest, User, Manager, Agent, System],
+        roles: &[Guest, User, Manager, Agent, SiteAgent, System],
         verbs: &[Verb::Get],
         classes: &[Discovery],
         place: Place::Anywhere,
     },
     Rule {
-        roles: &[Guest, User, Manager, Agent, System],
+        roles: &[Guest, User, Manager, Agent, SiteAgent, System],
         verbs: &[Verb::Create],
         classes: &[OwnReviews],
         place: Place::Anywhere,
@@ -203,13 +203,13 @@ pub const RULES: &[Rule] = &[
     },
     Rule { roles: &[Manager], verbs: READ, classes: &[JoinTokens], place: Place::Anywhere },
     Rule {
-        roles: &[Anonymous, Guest, User, Manager, Agent, System],
+        roles: &[Anonymous, Guest, User, Manager, Agent, SiteAgent, System],
         verbs: &[Verb::Get, Verb::Create],
         classes: &[Joining],
         place: Place::Anywhere,
     },
     Rule {
-        roles: &[Guest, User, Manager, Agent, System],
+        roles: &[Guest, User, Manager, Agent, SiteAgent, System],
         verbs: &[Verb::Get],
         classes: &[Lighthouse],
         place: Place::Anywhere,
@@ -222,7 +222,7 @@ pub const RULES: &[Rule] = &[
         place: Place::Anywhere,
     },
     Rule {
-        roles: &[Agent],
+        roles: &[Agent, SiteAgent],
         verbs: &[Verb::Get, Verb::Create],
         classes: &[Errands],
         place: Place::Anywhere,
@@ -237,9 +237,14 @@ pub const RULES: &[Rule] = &[
     // An agent converges to Assignments and reports on them; it never makes or deletes one. Of the
     // object beside its status it may change one thing, which the apiserver sees to: it takes hold of
     // an Assignment, and lets go of one that is being deleted.
-    Rule { roles: &[Agent], verbs: READ, classes: &[Assignments], place: Place::OwnSite },
     Rule {
-        roles: &[Agent],
+        roles: &[Agent, SiteAgent],
+        verbs: READ,
+        classes: &[Assignments],
+        place: Place::OwnSite,
+    },
+    Rule {
+        roles: &[Agent, SiteAgent],
         verbs: &[Verb::Update, Verb::Patch],
         classes: &[Assignments, AssignmentStatus],
         place: Place::OwnSite,
@@ -260,14 +265,29 @@ pub const RULES: &[Rule] = &[
         classes: &[NodeStatus],
         place: Place::OwnNode,
     },
+    // Machines of a cluster come and go with the cluster, and only its agent sees it. The server keeps
+    // a Node at its site, whoever writes it.
+    Rule { roles: &[SiteAgent], verbs: READ, classes: &[Nodes], place: Place::OwnSite },
     Rule {
-        roles: &[Agent],
+        roles: &[SiteAgent],
+        verbs: &[Verb::Create, Verb::Update, Verb::Patch, Verb::Delete],
+        classes: &[Nodes],
+        place: Place::OwnSite,
+    },
+    Rule {
+        roles: &[SiteAgent],
+        verbs: &[Verb::Update, Verb::Patch],
+        classes: &[NodeStatus],
+        place: Place::OwnSite,
+    },
+    Rule {
+        roles: &[Agent, SiteAgent],
         verbs: READ,
         classes: &[Secrets, ConfigMaps],
         place: Place::NamedBySite,
     },
     Rule {
-        roles: &[Agent],
+        roles: &[Agent, SiteAgent],
         verbs: &[Verb::Create, Verb::Update, Verb::Patch],
         classes: &[Events],
         place: Place::OwnSite,
@@ -279,7 +299,7 @@ pub const RULES: &[Rule] = &[
         place: Place::OwnNode,
     },
     Rule {
-        roles: &[Agent],
+        roles: &[Agent, SiteAgent],
         verbs: &[Verb::Get, Verb::List, Verb::Watch, Verb::Create, Verb::Update, Verb::Patch],
         classes: &[Leases],
         place: Place::OwnLease,

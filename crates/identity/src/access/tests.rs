@@ -18,6 +18,7 @@ fn subject(role: RoleName) -> Subject {
         RoleName::Manager => person(Role::Manager, None),
         RoleName::Admin => person(Role::Admin, None),
         RoleName::Agent => Subject::agent("north", "n1").unwrap(),
+        RoleName::SiteAgent => Subject::site_agent("north").unwrap(),
         RoleName::System => Subject::system("placement"),
     }
 }
@@ -98,12 +99,15 @@ const PATHS: &[&str] = &[
 ];
 
 /// Namespace, site, node and name of the thing: the subjects' own, that of a sibling at the same
-/// site, someone else's, the system's, one of the same name in a namespace of users, none.
+/// site, to its agent and to that of the whole site, someone else's, the system's, one of the same name
+/// in a namespace of users, none.
 const PLACES: &[(&str, &str, &str, &str, &str)] = &[
     ("own", "shop", "north", "n1", "web"),
     ("sibling", "shop", "", "n2", "web"),
+    ("sibling, to the site", "shop", "north", "n2", "web"),
     ("other", "farm", "south", "n3", "web"),
     ("system", SYSTEM_NAMESPACE, "", "", "node-n1"),
+    ("system, of the site", SYSTEM_NAMESPACE, "", "", "site-north"),
     ("named as the system's", "shop", "", "", "node-n1"),
     ("system, other", SYSTEM_NAMESPACE, "south", "", "node-n2"),
     ("everywhere", "", "", "", ""),
@@ -362,4 +366,5 @@ fn the_list_of_rules_follows_the_namespace() {
         get,create /tombolo/errands
     "#]]
     .assert_eq(&lines(RoleName::Agent, ""));
+    assert!(lines(RoleName::SiteAgent, "").contains(r#"named "site-north""#));
 }

@@ -252,7 +252,7 @@ reasons! {
         help: "",
     }
     Running {
-        on: "App, Assignment", blames: Nobody,
+        on: "App, Assignment, Node", blames: Nobody,
         sentence: "it is up",
         help: "",
     }
@@ -388,6 +388,11 @@ reasons! {
         on: "Node, Site", blames: Nobody,
         sentence: "has given up its lease, as at a shutdown",
         help: "",
+    }
+    SaidDown {
+        on: "Node", blames: Node,
+        sentence: "the agent of its site says that it is down: {why}",
+        help: "Look what the cluster of the site says of the machine.",
     }
     NodesReady {
         on: "Site", blames: Nobody,

@@ -18,7 +18,7 @@ const WORDS: &str = "
     NoSuchInstance NoSuchPort NoSuchUser NodeNotReady NodeReady NodeSilent NodeUnreachable
     NodesReady NotAllowed NotExecutable NotPermitted NotRunning OutOfMemory PlaceNotFound Placed
     Placing PortForward PortTaken Quarantined Rebooted Reinstalled Released Replaced Restarted
-    Restarting Restored Returned RolledBack Running SiteNotReady SiteReady Started Starting
+    Restarting Restored Returned RolledBack Running SaidDown SiteNotReady SiteReady Started Starting
     Stopped TimedOut Told Translated TriedAgain TwoInstances Undeploying Unhealthy Unplaceable
     Unsupported Updating Waiting
 ";

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Ask, Kind, Lease, Observed, Subject, Why};
+use super::{Ask, Kind, Lease, Observed, Subject, Voice, Why};
 
 /// So many siblings are asked: one alone may be cut off as well.
 const WITNESSES_MAX: usize = 2;
@@ -29,7 +29,11 @@ pub(super) fn circles<'a>(
 ) -> BTreeMap<&'a str, Circle<'a>> {
     let mut circles: BTreeMap<&str, Circle<'_>> = BTreeMap::new();
     for (subject, member) in observed {
-        let (Kind::Node, Some(site)) = (subject.kind, &member.site) else { continue };
+        // The machines of a site with one agent for all have nobody on them who could be asked.
+        let (Kind::Node, Some(site), Voice::Own) = (subject.kind, &member.site, &member.voice)
+        else {
+            continue;
+        };
         let circle = circles.entry(site).or_default();
         let name = subject.name.as_str();
         let lost = matches!(own[subject], Some(Why::HeartbeatLost { .. }));

@@ -10,7 +10,8 @@ use super::*;
 /// `"10 node a@alps v2 /20"` says: from second 10 on, node `a` of site `alps` is seen with version
 /// 2 of a Lease of 20 s (40 if not said); `-` for the version: no Lease; `released`: given up.
 /// `at:h` says that it is reached at `h`, `reaches:b` and `misses:b` that it does or does not reach
-/// its sibling.
+/// its sibling. `of-site` says that the agent of the whole site speaks for it, and `down:why` that this
+/// agent says it is down.
 /// `ready` or `notready` at the end is a condition that was there before the story began. The loop
 /// looks at every line and whenever the plan asks to be woken; `"50 asleep"` keeps it from looking
 /// until then; `"50 restart"` makes it forget; `"50 end"` lets time pass until then.
@@ -130,7 +131,12 @@ fn parse(words: &[&str]) -> (Subject, Member) {
         _ => None,
     };
     let address = said("at:").map(str::to_owned);
-    let member = Member { ready, reason: None, address, site, lease };
+    let down = said("down:").map(str::to_owned);
+    let voice = match words.contains(&"of-site") {
+        true => Voice::OfSite { down },
+        false => Voice::Own,
+    };
+    let member = Member { ready, reason: None, address, site, voice, lease };
     (Subject { kind, name: name.to_owned() }, member)
 }
 
@@ -248,6 +254,101 @@ fn a_deleted_lease_lasts_as_long_as_it_would_have() {
         expect![[r#"
             0: Node a becomes Ready: heartbeat from agent-a [Heartbeat]
             20: Node a becomes NotReady: no heartbeat for 20 s, lease lasts 20 s [HeartbeatLost]
+        "#]],
+    );
+}
+
+#[test]
+fn the_lease_of_a_site_speaks_for_all_its_nodes() {
+    check(
+        &[
+            "0 site alps v1 /20",
+            "0 node a@alps - of-site",
+            "0 node b@alps - of-site",
+            "0 node c@jura - /20",
+            "15 site alps v2 /20",
+            "60 site alps v3 /20",
+            "61 end",
+        ],
+        expect![[r#"
+            0: Site alps becomes Ready: heartbeat from agent-alps [Heartbeat]
+            0: Node a becomes Ready: heartbeat from agent-alps [Heartbeat]
+            0: Node b becomes Ready: heartbeat from agent-alps [Heartbeat]
+            35: Site alps becomes NotReady: no heartbeat for 20 s, lease lasts 20 s [HeartbeatLost]
+            35: Node a becomes NotReady: no heartbeat for 20 s, lease lasts 20 s [HeartbeatLost]
+            35: Node b becomes NotReady: no heartbeat for 20 s, lease lasts 20 s [HeartbeatLost]
+            40: Node c becomes NotReady: has never sent a heartbeat [NeverHeard]
+            60: Site alps becomes Ready: heartbeat from agent-alps [Heartbeat]
+            60: Node a becomes Ready: heartbeat from agent-alps [Heartbeat]
+            60: Node b becomes Ready: heartbeat from agent-alps [Heartbeat]
+        "#]],
+    );
+}
+
+#[test]
+fn one_node_of_a_site_may_be_down_while_the_site_is_heard() {
+    check(
+        &[
+            "0 site alps v1 /20",
+            "0 node a@alps - of-site",
+            "0 node b@alps - of-site down:unplugged",
+            "10 node b@alps - of-site",
+            "12 node a@alps - of-site down:burnt",
+            "60 end",
+        ],
+        expect![[r#"
+            0: Site alps becomes Ready: heartbeat from agent-alps [Heartbeat]
+            0: Node a becomes Ready: heartbeat from agent-alps [Heartbeat]
+            0: Node b becomes NotReady: the agent of its site says that it is down: unplugged [SaidDown]
+            20: Site alps becomes NotReady: no heartbeat for 20 s, lease lasts 20 s [HeartbeatLost]
+            20: Node a becomes NotReady: no heartbeat for 20 s, lease lasts 20 s [HeartbeatLost]
+        "#]],
+    );
+}
+
+#[test]
+fn a_node_that_comes_later_is_ready_with_its_site_and_leaves_with_it() {
+    check(
+        &[
+            "0 site alps v1 /20",
+            "15 site alps v2 /20",
+            "16 node late@alps - of-site",
+            "20 site alps released",
+            "25 end",
+        ],
+        expect![[r#"
+            0: Site alps becomes Ready: heartbeat from agent-alps [Heartbeat]
+            16: Node late becomes Ready: heartbeat from agent-alps [Heartbeat]
+            20: Site alps becomes NotReady: has given up its lease, as at a shutdown [Released]
+            20: Node late becomes NotReady: has given up its lease, as at a shutdown [Released]
+        "#]],
+    );
+    check(
+        &["0 site alps -", "0 node a@alps - of-site", "60 end"],
+        expect![[r#"
+        40: Site alps becomes NotReady: none of its nodes is ready, of 1 [NoNodeReady]
+        40: Node a becomes NotReady: has never sent a heartbeat [NeverHeard]
+    "#]],
+    );
+}
+
+#[test]
+fn an_old_lease_of_a_node_counts_for_nothing_beside_that_of_its_site() {
+    check(
+        &["0 site alps v1 /20", "0 node a@alps v1 of-site", "15 node a@alps v2 of-site", "30 end"],
+        expect![[r#"
+            0: Site alps becomes Ready: heartbeat from agent-alps [Heartbeat]
+            0: Node a becomes Ready: heartbeat from agent-alps [Heartbeat]
+            20: Site alps becomes NotReady: no heartbeat for 20 s, lease lasts 20 s [HeartbeatLost]
+            20: Node a becomes NotReady: no heartbeat for 20 s, lease lasts 20 s [HeartbeatLost]
+        "#]],
+    );
+    // A restart of the loop: the Lease of the site may be old, and does not overrule a NotReady.
+    check(
+        &["0 site alps v1 /20 notready", "0 node a@alps - of-site notready", "5 site alps v2 /20"],
+        expect![[r#"
+            5: Site alps becomes Ready: heartbeat from agent-alps [Heartbeat]
+            5: Node a becomes Ready: heartbeat from agent-alps [Heartbeat]
         "#]],
     );
 }
@@ -398,10 +499,18 @@ fn world(members: &[Shown], before: &Observed) -> Observed {
                 probe: None,
                 answers: BTreeMap::from([("0".to_owned(), *version > 3)]),
             });
+            // One of them has the agent of its site, and is now and then down.
+            let voice = match index {
+                5 => Voice::OfSite { down: (*version > 4).then(|| "unplugged".to_owned()) },
+                _ => Voice::Own,
+            };
             let known = before.get(&subject);
             let ready = known.and_then(|member| member.ready);
             let reason = known.and_then(|member| member.reason.clone());
-            (subject, Member { ready, reason, address: Some("host".to_owned()), site, lease })
+            (
+                subject,
+                Member { ready, reason, address: Some("host".to_owned()), site, voice, lease },
+            )
         })
         .collect()
 }

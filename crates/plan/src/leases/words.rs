@@ -18,7 +18,17 @@ impl Why {
             | Why::NodeSilent { .. }
             | Why::NeverHeard
             | Why::Released
+            | Why::SaidDown { .. }
             | Why::NoNodeReady { .. } => false,
+        }
+    }
+
+    /// The same of a single Node whose agent may have said that it is `down`: what does not live at all
+    /// needs no other reason.
+    pub(super) fn unless(self, down: Option<&str>) -> Why {
+        match down {
+            Some(why) if self.ready() => Why::SaidDown { why: why.to_owned() },
+            Some(_) | None => self,
         }
     }
 
@@ -31,6 +41,7 @@ impl Why {
             | Why::HeartbeatLost { .. }
             | Why::NeverHeard
             | Why::Released
+            | Why::SaidDown { .. }
             | Why::NodesReady { .. }
             | Why::NoNodeReady { .. } => false,
         };
@@ -47,6 +58,7 @@ impl Why {
             Why::NodeSilent { .. } => Reason::NodeSilent,
             Why::NeverHeard => Reason::NeverHeard,
             Why::Released => Reason::Released,
+            Why::SaidDown { .. } => Reason::SaidDown,
             Why::NodesReady { .. } => Reason::NodesReady,
             Why::NoNodeReady { .. } => Reason::NoNodeReady,
         }
@@ -65,6 +77,7 @@ impl Why {
                 vec![("silent", seconds(silent)), ("sibling", sibling.clone())]
             }
             Why::NeverHeard | Why::Released => Vec::new(),
+            Why::SaidDown { why } => vec![("why", why.clone())],
             Why::NodesReady { ready, all } => {
                 vec![("ready", ready.to_string()), ("all", all.to_string())]
             }

@@ -104,7 +104,7 @@ pub(super) fn install(args: InstallArgs) -> Result<Exit, Failure> {
         };
         let joined = super::super::up::runtime()?.block_on(tombolo_agent::join_only(settings));
         let identity = joined.map_err(|error| failure(&error))?;
-        note(&format!("joined site {} as node {}", identity.site, identity.node));
+        note(&format!("joined site {} as node {}", identity.remit.site(), identity.remit.name()));
     }
     let path = args.units.join(unit::NAME);
     fs::write(&path, text).map_err(|error| {

@@ -1,0 +1,90 @@
+//! What an agent stands for: one node, or all nodes of a site.
+//!
+//! Its certificate carries it ([`crate::subject`]), the table of rights asks it ([`crate::access`]),
+//! and the gate, the door and the agent itself decide by it whose Assignments and errands are whose.
+
+use std::fmt;
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Remit {
+    /// One machine, which is one node of a site.
+    Node { site: String, node: String },
+    /// A site whose machines have no agents of their own, such as a cluster: each of its nodes, now
+    /// and later.
+    Site { site: String },
+}
+
+impl Remit {
+    pub fn site(&self) -> &str {
+        match self {
+            Remit::Node { site, .. } | Remit::Site { site } => site,
+        }
+    }
+
+    /// The name under which the agent holds what names no node: its node, or its site.
+    pub fn name(&self) -> &str {
+        match self {
+            Remit::Node { node, .. } => node,
+            Remit::Site { site } => site,
+        }
+    }
+
+    /// Whether the agent stands for `node` of `site`.
+    pub fn covers(&self, site: &str, node: &str) -> bool {
+        match self {
+            Remit::Node { site: own, node: only } => own == site && only == node,
+            Remit::Site { site: own } => own == site,
+        }
+    }
+
+    /// The Lease whose renewals are its heartbeats.
+    pub fn lease(&self) -> String {
+        match self {
+            Remit::Node { node, .. } => lease_of_node(node),
+            Remit::Site { site } => lease_of_site(site),
+        }
+    }
+
+    /// The Leases that it may write.
+    pub fn leases(&self) -> Vec<String> {
+        match self {
+            Remit::Node { site, node } => vec![lease_of_site(site), lease_of_node(node)],
+            Remit::Site { site } => vec![lease_of_site(site)],
+        }
+    }
+}
+
+/// For sentences: `node "crane"`, `site "north"`.
+impl fmt::Display for Remit {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Remit::Node { node, .. } => write!(out, "node {node:?}"),
+            Remit::Site { site } => write!(out, "site {site:?}"),
+        }
+    }
+}
+
+/// The Lease that says that a site is alive.
+pub fn lease_of_site(site: &str) -> String {
+    format!("site-{site}")
+}
+
+/// The Lease that says that a node is alive.
+pub fn lease_of_node(node: &str) -> String {
+    format!("node-{node}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_agent_of_a_site_stands_for_each_of_its_nodes_and_for_no_other() {
+        let site = Remit::Site { site: "north".into() };
+        assert!(site.covers("north", "n1") && site.covers("north", "n2"));
+        assert!(!site.covers("south", "n1"));
+        let node = Remit::Node { site: "north".into(), node: "n1".into() };
+        assert!(node.covers("north", "n1"));
+        assert!(!node.covers("north", "n2") && !node.covers("south", "n1"));
+    }
+}
