@@ -9,6 +9,7 @@ mod deadline;
 mod look;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,6 +104,8 @@ pub struct Now {
     pub silent_after: Duration,
     /// Where this machine is reached; nothing for an agent of many machines, whose engine knows.
     pub address: Option<String>,
+    /// The same, if it is an address of its own: what others are to reach is open on that one alone.
+    pub own_address: Option<IpAddr>,
 }
 
 /// What one activation came to.
@@ -114,6 +117,8 @@ pub struct Report {
     /// What the server should be told. Whatever still is to be told is in the next report too.
     pub writes: Vec<Write>,
     pub strays: Vec<Id>,
+    /// Ports of what runs here that are open beyond this machine; nothing if an engine did not say.
+    pub open_ports: Option<u32>,
     pub wake_at: Option<Monotonic>,
 }
 
@@ -202,7 +207,12 @@ impl Converge {
         self.keep_deadlines(&look, &jobs, now).await;
         self.remember_good(&jobs);
         self.check_on(&look);
-        let mut report = Report { strays: plan.strays, wake_at: plan.wake_at, ..Report::default() };
+        let mut report = Report {
+            strays: plan.strays,
+            open_ports: look.open_ports(),
+            wake_at: plan.wake_at,
+            ..Report::default()
+        };
         if self.misses(&look) {
             report.wake(now.clock + SILENT_AGAIN);
         }

@@ -10,9 +10,11 @@ use tombolo_identity::Remit;
 use tombolo_model::app::DisconnectAction;
 use tombolo_model::assignment::Peer;
 use tombolo_model::phrase::with_causes;
+use tombolo_model::ports::NodePort;
 use tombolo_model::run::{KeyRef, Volume, Way};
 use tombolo_model::{Assignment, Engine};
 use tombolo_plan::instances::{Before, Problem, Wanted};
+use tombolo_plan::reach;
 
 use crate::nearby::Nearby;
 use crate::peer_files;
@@ -47,7 +49,7 @@ pub struct Surroundings<'a> {
     pub entries: &'a Entries,
     pub engines: &'a BTreeSet<Engine>,
     /// Ports of the machine that other revisions of the same Assignment hold.
-    pub held_ports: &'a BTreeSet<u16>,
+    pub held_ports: &'a BTreeSet<NodePort>,
     pub nearby: &'a Nearby,
     /// The revision that was well last, if the agent can still start it.
     pub fallback: Option<u64>,
@@ -83,7 +85,7 @@ pub fn job(assignment: &Assignment, around: &Surroundings<'_>) -> Job {
         false => Err(no_engine(spec.engine)),
     };
     let clashes = resolved.as_ref().is_ok_and(|resolved| {
-        resolved.fixed_ports().iter().any(|port| around.held_ports.contains(port))
+        resolved.fixed_ports.iter().any(|port| around.held_ports.contains(port))
     });
     let stop_when_cut_off = spec.disconnect.as_ref().and_then(|rule| match rule.action {
         DisconnectAction::Stop => {
@@ -126,9 +128,12 @@ fn before(caller: &Assignment, peer: &Peer, nearby: &Nearby) -> Before {
 /// peers are may change while it runs, unless it is bound to the address of one.
 pub fn revision(assignment: &Assignment, entries: &Entries) -> u64 {
     let spec = &assignment.spec;
-    let said = serde_json::json!({
+    let mut said = serde_json::json!({
         "engine": spec.engine, "run": spec.run, "resources": spec.resources, "expose": spec.expose,
     });
+    if let Some(reach) = &spec.reach {
+        said["reach"] = serde_json::json!(reach);
+    }
     let mut digest = Context::new(&SHA256);
     digest.update(said.to_string().as_bytes());
     for bound in spec.peers.iter().filter_map(|peer| peer.bound.as_ref()) {
@@ -155,6 +160,7 @@ pub fn resolve(
 ) -> Result<Spec, Error> {
     let find = |entry: Entry<'_>| look_up(assignment, entries, entry).map(Secret::new);
     let mut spec = Spec::resolve(assignment, revision, &find)?;
+    spec.address = nearby.address;
     let file = peers_file(&mut spec, assignment, nearby);
     let file = file.map(|path| (peer_files::VARIABLE.to_owned(), path));
     for (name, value) in about(assignment, place, nearby).into_iter().chain(file) {
@@ -225,21 +231,9 @@ fn about(assignment: &Assignment, place: &Remit, nearby: &Nearby) -> Vec<(String
     ];
     about.extend(spec.fence.map(|fence| ("TOMBOLO_FENCE".to_owned(), fence.to_string())));
     for peer in &spec.peers {
-        let addresses = nearby.addresses(assignment, peer);
-        let Some(first) = addresses.first() else { continue };
-        let name = variable(&peer.component);
-        about.push((format!("TOMBOLO_PEER_{name}"), first.clone()));
-        about.push((format!("TOMBOLO_PEERS_{name}"), addresses.join(",")));
+        about.extend(reach::variables(&peer.component, &nearby.addresses(assignment, peer)));
     }
     about
-}
-
-fn variable(component: &str) -> String {
-    let letter = |character: char| match character.is_ascii_alphanumeric() {
-        true => character.to_ascii_uppercase(),
-        false => '_',
-    };
-    component.chars().map(letter).collect()
 }
 
 /// Everything that the Assignment names.

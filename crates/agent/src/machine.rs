@@ -1,6 +1,7 @@
 //! Which machine this is, and which start of the agent.
 
 use std::fs;
+use std::net::{IpAddr, UdpSocket};
 
 use tombolo_identity::Error;
 
@@ -38,6 +39,13 @@ pub fn host_name() -> String {
     name.trim_matches(['-', '.']).to_owned()
 }
 
+/// The address as one that something here can listen on; nothing for a name, or for an address that
+/// somebody else forwards to this machine.
+pub(crate) fn own_address(address: &str) -> Option<IpAddr> {
+    let address = address.parse().ok()?;
+    UdpSocket::bind((address, 0)).is_ok().then_some(address)
+}
+
 fn usable(text: &str) -> Option<String> {
     let id = text.trim();
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
@@ -66,6 +74,13 @@ mod tests {
         assert_eq!(usable(""), None);
         assert_eq!(usable("a b"), None);
         assert_eq!(usable(&"a".repeat(65)), None);
+    }
+
+    #[test]
+    fn only_what_can_be_listened_on_is_an_address_of_this_machine() {
+        assert_eq!(own_address("127.0.0.1"), Some(IpAddr::from([127, 0, 0, 1])));
+        assert_eq!(own_address("192.0.2.7"), None, "nobody has an address of the documentation");
+        assert_eq!(own_address("crane.example"), None);
     }
 
     #[test]

@@ -3,11 +3,15 @@
 //! by [`crate::desired`]; start at [`Nearby::addresses`].
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use tombolo_driver::{Instance, State};
 use tombolo_model::Assignment;
 use tombolo_model::assignment::Peer;
+use tombolo_plan::reach;
+
+use crate::report;
 
 /// A component of an App: namespace, App and component.
 type Component = (String, String, String);
@@ -22,6 +26,8 @@ pub struct Nearby {
     pub stale: BTreeSet<String>,
     /// Where the files are that tell instances of their peers; none are kept without it.
     pub files: Option<PathBuf>,
+    /// The address of this machine on which others reach what is open to them.
+    pub address: Option<IpAddr>,
 }
 
 impl Nearby {
@@ -33,12 +39,9 @@ impl Nearby {
         let key = (origin.namespace.clone(), origin.app.clone(), origin.component.clone());
         for port in &running.ports {
             let own = running.addresses.first().map(String::as_str);
-            let reached = match (port.published, address.or(own), own) {
-                (Some(published), Some(host), _) => format!("{}:{published}", bracketed(host)),
-                (None, _, Some(own)) => format!("{}:{}", bracketed(own), port.port),
-                (Some(_), None, _) | (None, _, None) => continue,
-            };
-            self.reached.entry(key.clone()).or_default().push((port.port, reached));
+            let reached = reach::from_here(&report::port(port, address), own, address);
+            let reached = reached.map(|reached| (port.port, reached));
+            self.reached.entry(key.clone()).or_default().extend(reached);
         }
     }
 
@@ -47,13 +50,8 @@ impl Nearby {
         *self.assigned.entry(component_of(assignment)).or_default() += 1;
         let Some(status) = &assignment.status else { return };
         let here = self.reached.get(&component_of(assignment));
-        for port in &status.ports {
-            let published = port.published.unwrap_or(port.port);
-            let told =
-                status.addresses.iter().map(|host| format!("{}:{published}", bracketed(host)));
-            let runs = |told: &String| here.iter().any(|all| all.iter().any(|(_, is)| is == told));
-            self.stale.extend(told.filter(|told| !runs(told)));
-        }
+        let runs = |told: &String| here.iter().any(|all| all.iter().any(|(_, is)| is == told));
+        self.stale.extend(reach::told_elsewhere(status).filter(|told| !runs(told)));
     }
 
     /// Where a peer is reached now. What runs here comes first: it is near, and it is known to run.
@@ -97,11 +95,6 @@ fn component_called(caller: &Assignment, peer: &Peer) -> Component {
     let namespace = caller.metadata.namespace.clone().unwrap_or_default();
     let app = peer.app.clone().unwrap_or_else(|| caller.spec.app.clone());
     (namespace, app, peer.component.clone())
-}
-
-/// An IPv6 address stands in brackets before a port.
-fn bracketed(host: &str) -> String {
-    if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.to_owned() }
 }
 
 #[cfg(test)]

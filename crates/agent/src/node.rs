@@ -44,6 +44,8 @@ const ATTEMPTS_MAX: usize = 4;
 const UUID_FILE: &str = "uuid";
 /// An engine that does not answer is left without a version.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+/// After the working half has said something new, before the machine is described.
+const BURST: Duration = Duration::from_millis(500);
 /// After something happened in an engine, before it is asked whether it is still the same.
 const PROBE_PAUSE: Duration = Duration::from_secs(2);
 
@@ -85,6 +87,8 @@ pub(crate) struct Inside {
     pub(crate) disk: Disk,
     /// What runs and the server does not know, by namespace and name.
     pub(crate) forgotten: Vec<String>,
+    /// Ports of workloads that are open beyond this machine, once that is known.
+    pub(crate) open_ports: Option<u32>,
 }
 
 /// Looks and tells for ever.
@@ -114,7 +118,8 @@ pub(crate) async fn keep(
             () = tokio::time::sleep(pause) => (),
             () = until_engines_change(&subject.drivers, &versions, &mut events) => (),
             // Without the other side the agent is ending, and the pause is as good.
-            Ok(()) = inside.changed() => (),
+            // All that a burst brings is one look.
+            Ok(()) = inside.changed() => tokio::time::sleep(BURST).await,
         }
     }
 }
@@ -206,6 +211,7 @@ async fn describe(
         let mut status = node.status.take().unwrap_or_default();
         let before = status.clone();
         put(sight, versions, &mut status, &node);
+        status.open_ports = inside.open_ports.or(status.open_ports);
         let now = Time(clock::time_of_day());
         let told = [
             put_disk(&inside.disk, &mut status, &now),

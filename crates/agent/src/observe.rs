@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use futures::future::join_all;
 use tokio::task::JoinHandle;
 use tombolo_driver::{Driver, Error, Exit, Instance, InstanceId, State};
+use tombolo_model::component::Reach;
 use tombolo_model::{Engine, Reason};
 use tombolo_plan::instances::{Health, Id, Problem, Retry, Seen};
 
@@ -34,6 +35,18 @@ pub(crate) struct Unanswered(BTreeMap<Engine, Option<JoinHandle<Answer>>>);
 struct Answer {
     listed: Result<Vec<Instance>, Error>,
     in_time: bool,
+}
+
+impl Look {
+    /// How many ports are open beyond this machine; nothing if not all engines have said.
+    pub(crate) fn open_ports(&self) -> Option<u32> {
+        let ports = self.instances.values().flat_map(|(_, instance)| match &instance.state {
+            State::Running(running) | State::Stopping(running) => running.ports.as_slice(),
+            State::Starting { .. } | State::Exited(_) | State::Failed(_) => &[],
+        });
+        let open = ports.filter(|port| port.reach() > Reach::Loopback).count();
+        self.silent.is_empty().then(|| u32::try_from(open).unwrap_or(u32::MAX))
+    }
 }
 
 impl Unanswered {

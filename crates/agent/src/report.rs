@@ -2,8 +2,9 @@
 //! Plain; called by [`crate::converge`], start at [`status`].
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use tombolo_driver::{Exit, Instance, Running, State};
+use tombolo_driver::{Exit, Instance, PublishedPort as Published, State};
 use tombolo_model::assignment::{Exit as ExitTold, PublishedPort};
+use tombolo_model::component::Reach;
 use tombolo_model::condition::{self, Condition, Finding, find, is_true};
 use tombolo_model::{Assignment, AssignmentStatus, Reason};
 use tombolo_plan::instances::{Fact, Phase};
@@ -75,25 +76,18 @@ fn describe(status: &mut AssignmentStatus, sight: &Sight<'_>) {
     status.instance = running.map(|running| running.name.clone());
     status.started_at =
         running.and_then(|running| jiff::Timestamp::try_from(running.since).ok()).map(seconds);
+    let ports = running.map(|running| running.ports.as_slice()).unwrap_or_default();
+    status.ports = ports.iter().map(|one| port(one, sight.address)).collect();
     // Where a port of the machine leads in, the machine is what others reach; a container's own
     // address is good on this machine only.
-    let published = |running: &Running| running.ports.iter().any(|port| port.published.is_some());
+    let open = status.ports.iter().any(|port| port.reach > Some(Reach::Loopback));
     status.addresses = match (running, sight.address) {
-        (Some(running), Some(address)) if running.addresses.is_empty() || published(running) => {
+        (Some(running), Some(address)) if running.addresses.is_empty() || open => {
             vec![address.to_owned()]
         }
         (Some(running), _) => running.addresses.clone(),
         (None, _) => Vec::new(),
     };
-    let ports = running.map(|running| running.ports.as_slice()).unwrap_or_default();
-    status.ports = ports
-        .iter()
-        .map(|port| PublishedPort {
-            port: port.port,
-            protocol: port.protocol,
-            published: port.published,
-        })
-        .collect();
     if let Some(instance) = sight.instance {
         status.restarts = instance.restarts;
         let ended = match &instance.state {
@@ -106,6 +100,17 @@ fn describe(status: &mut AssignmentStatus, sight: &Sight<'_>) {
             status.last_exit = Some(told(exit));
         }
     }
+}
+
+/// A port as the server is told. A machine that others reach at its loopback address shares it with
+/// them: what is open there is open to them.
+pub(crate) fn port(port: &Published, address: Option<&str>) -> PublishedPort {
+    let on = port.on.map(|on| on.to_string());
+    let reach = port.published.map(|_| match on.is_some() && on.as_deref() == address {
+        true => Reach::Node,
+        false => port.reach(),
+    });
+    PublishedPort { port: port.port, protocol: port.protocol, published: port.published, reach, on }
 }
 
 fn told(exit: &Exit) -> ExitTold {

@@ -465,6 +465,7 @@ fn failure(error: &Error) -> Failure {
         | Error::InUse { .. }
         | Error::FolderGone { .. }
         | Error::NothingToJoinWith { .. }
+        | Error::StandsForOther { .. }
         | Error::Refused { .. }
         | Error::Quarantined { .. }
         | Error::Unreachable { .. }

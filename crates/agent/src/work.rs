@@ -25,7 +25,7 @@ use crate::held::News;
 use crate::node::{Disk, Inside, Learnt};
 use crate::offer::Offer;
 use crate::tell::{self, Failed, Spoken, Write};
-use crate::{Error, errands, feed, load, machines, node, peer_files};
+use crate::{Error, errands, feed, load, machine, machines, node, peer_files};
 
 /// Something may have been missed: nobody waits longer for a look.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
@@ -208,6 +208,7 @@ impl Worker {
         let looked_at = clock.now();
         let heard = self.heard.map(|heard| heard.clock).unwrap_or_default();
         let silent_at = heard + silent_after;
+        let address = self.address();
         let now = Now {
             clock: looked_at,
             time: clock::time_of_day(),
@@ -215,10 +216,14 @@ impl Worker {
             cut_off_since: Some(heard).filter(|_| looked_at >= silent_at),
             heard_since_boot: self.heard.map(|heard| heard.since_boot),
             silent_after,
-            address: self.address(),
+            own_address: address.as_deref().and_then(machine::own_address),
+            address,
         };
         let report = self.converge.activate(&now).await;
         self.tell_strays(&report);
+        if report.open_ports.is_some() {
+            self.inside.send_if_modified(|known| put(&mut known.open_ports, report.open_ports));
+        }
         self.save();
         let later = self.write(report.writes, looked_at);
         // What is to stop when it is cut off must stop before another is started elsewhere.

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use tombolo_descriptor::{Format, NoFiles, Severity, Source};
 use tombolo_driver::{Container, Error, FilePlaced, Port, Result, Secret, Spec, Workload};
 use tombolo_model::Engine;
-use tombolo_model::component::{Component, Health};
+use tombolo_model::component::{Component, Health, Reach};
 use tombolo_model::needs::{Needs, Resources};
 use tombolo_model::run;
 
@@ -229,11 +229,13 @@ impl<'a> Service<'a> {
                     self.key, expose.port
                 )));
             }
+            let own = if expose.public { Reach::Public } else { Reach::Loopback };
             ports.push(Port {
                 port: expose.port,
                 protocol: expose.protocol,
                 published,
                 exposed: expose.public || wanted.is_some(),
+                reach: wanted.map_or(own, |port| own.max(port.reach)),
             });
         }
         let known = |port: u16| self.component.expose.iter().any(|expose| expose.port == port);

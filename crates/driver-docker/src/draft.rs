@@ -2,13 +2,16 @@
 //! with [`project`].
 
 use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
 
 use bollard::models::{
     ContainerCreateBody, DeviceRequest, EndpointSettings, HostConfig, HostConfigLogConfig, Mount,
     MountType, MountVolumeOptions, NetworkingConfig, PortBinding, RestartPolicy,
     RestartPolicyNameEnum,
 };
-use tombolo_driver::{Container, Error, FilePlaced, Port, Result, Secret, Spec, Workload};
+use tombolo_driver::{
+    Container, Error, FilePlaced, LOOPBACK, Port, Result, Secret, Spec, Workload,
+};
 use tombolo_model::Engine;
 use tombolo_model::component::Protocol;
 use tombolo_model::needs::Resources;
@@ -203,7 +206,7 @@ pub(crate) fn native(
         ..ContainerCreateBody::default()
     };
     for port in &spec.ports {
-        publish(&mut draft.body, port);
+        publish(&mut draft.body, port, spec);
     }
     Ok(draft)
 }
@@ -224,9 +227,9 @@ fn env<'a>(pairs: impl Iterator<Item = (&'a str, &'a Secret)>) -> Result<Vec<Str
         .collect()
 }
 
-/// A port that others may reach gets one of the node, a given one or any; any other is reached at
-/// the container's own address.
-fn publish(body: &mut ContainerCreateBody, port: &Port) {
+/// A port that others may reach gets one of the node, a given one or any, on as many of the node's
+/// addresses as it is to be reached at; any other is reached at the container's own address.
+fn publish(body: &mut ContainerCreateBody, port: &Port, spec: &Spec) {
     let name = port_name(port.port, port.protocol);
     let exposed = body.exposed_ports.get_or_insert_default();
     if !exposed.contains(&name) {
@@ -236,9 +239,17 @@ fn publish(body: &mut ContainerCreateBody, port: &Port) {
         return;
     }
     let host_port = port.published.map(|published| published.to_string()).unwrap_or_default();
-    let binding = PortBinding { host_ip: None, host_port: Some(host_port) };
+    let on = spec.opens_on(port.reach);
+    // Who asks for a port of the node expects it on the node itself, too. Of a port that is left to the
+    // engine, each address would get another one.
+    let also = on.filter(|on| port.published.is_some() && !on.is_loopback()).map(|_| LOOPBACK);
+    let binding = |on: Option<IpAddr>| PortBinding {
+        host_ip: on.map(|address| address.to_string()),
+        host_port: Some(host_port.clone()),
+    };
+    let all = std::iter::once(binding(on)).chain(also.map(|also| binding(Some(also)))).collect();
     let bindings = body.host_config.get_or_insert_default().port_bindings.get_or_insert_default();
-    bindings.insert(name, Some(vec![binding]));
+    bindings.insert(name, Some(all));
 }
 
 fn port_name(port: u16, protocol: Protocol) -> String {

@@ -28,7 +28,6 @@ mod volume;
 mod watch;
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -38,8 +37,8 @@ use futures::stream::{self, BoxStream, StreamExt};
 use tokio::sync::{OwnedMutexGuard, RwLock, watch as latest};
 use tokio::task::AbortHandle;
 use tombolo_driver::{
-    CheckOutcome, Deadline, Driver, Error, ExecRequest, ExecSession, Instance, InstanceId,
-    LogRequest, LogStream, Probe, Result, Running, Spec, State, Usage,
+    BoxedConnection, CheckOutcome, Deadline, Driver, Error, ExecRequest, ExecSession, Instance,
+    InstanceId, LogRequest, LogStream, Probe, Result, Running, Spec, State, Usage, dial,
 };
 use tombolo_model::Engine;
 
@@ -359,7 +358,8 @@ impl Inner {
         running.ok_or_else(|| Error::NotRunning { id: id.clone() })
     }
 
-    async fn connect(self: &Arc<Inner>, id: &InstanceId, port: u16) -> Result<SocketAddr> {
+    async fn connect(self: &Arc<Inner>, id: &InstanceId, port: u16) -> Result<BoxedConnection> {
+        // Says why, if none of its parts runs.
         let (_, first) = self.running(id, None).await?;
         let seen = list::seen(self, Some(id)).await?;
         let parts = look::newest(seen.iter().map(|seen| &**seen)).into_iter();
@@ -370,13 +370,12 @@ impl Inner {
         let mut listening =
             listening.filter(|running| running.ports.iter().any(|one| one.port == port));
         let running = listening.next().unwrap_or(first);
-        let published = running.ports.iter().find(|one| one.port == port);
-        if let Some(published) = published.and_then(|one| one.published) {
-            return Ok(SocketAddr::from(([127, 0, 0, 1], published)));
+        let addresses = look::doors(&running, port);
+        if addresses.is_empty() {
+            let has = running.ports.iter().map(|one| one.port).collect();
+            return Err(Error::NoSuchPort { port, has });
         }
-        let own = running.addresses.iter().find_map(|address| address.parse().ok());
-        let unreachable = || Error::Invalid { what: format!("port {port} of {id} has no address") };
-        Ok(SocketAddr::new(own.ok_or_else(unreachable)?, port))
+        dial(&addresses, port).await
     }
 
     async fn probe(&self) -> Result<Probe> {
@@ -479,7 +478,11 @@ impl Driver for DockerDriver {
         Box::pin(exec::check(&self.inner, id, command, timeout))
     }
 
-    fn connect<'a>(&'a self, id: &'a InstanceId, port: u16) -> BoxFuture<'a, Result<SocketAddr>> {
+    fn connect<'a>(
+        &'a self,
+        id: &'a InstanceId,
+        port: u16,
+    ) -> BoxFuture<'a, Result<BoxedConnection>> {
         Box::pin(self.inner.connect(id, port))
     }
 

@@ -2,6 +2,7 @@
 //! in, values out. Start with [`instances`].
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -10,7 +11,7 @@ use bollard::models::{
     PortBinding,
 };
 use tombolo_driver::{
-    Error, Exit, Instance, InstanceId, Origin, Part, PublishedPort, Running, State,
+    Error, Exit, Instance, InstanceId, LOOPBACK, Origin, Part, PublishedPort, Running, State,
 };
 use tombolo_model::Reason;
 use tombolo_model::component::Protocol;
@@ -263,15 +264,33 @@ fn ports(inspected: &ContainerInspectResponse) -> Vec<PublishedPort> {
         let Ok(port) = port.parse() else { continue };
         let protocol = if transport == "udp" { Protocol::Udp } else { Protocol::Tcp };
         // One for each family of addresses, and not always with the same port: IPv4 is how others
-        // come.
-        let family = |one: &&PortBinding| one.host_ip.as_deref().is_some_and(|ip| ip.contains(':'));
+        // come, and not by the node's loopback address.
+        let family = |one: &&PortBinding| {
+            let ip = one.host_ip.as_deref().unwrap_or_default();
+            (ip.starts_with("127."), ip.contains(':'))
+        };
         let mut bindings: Vec<&PortBinding> = bindings.iter().flatten().collect();
         bindings.sort_by_key(family);
-        let published = bindings.iter().find_map(|one| one.host_port.as_ref()?.parse().ok());
-        ports.push(PublishedPort { port, protocol, published });
+        let binding = bindings.iter().find_map(|one| {
+            let address = one.host_ip.as_ref().and_then(|ip| ip.parse().ok());
+            let on = address.filter(|address: &IpAddr| !address.is_unspecified());
+            Some((one.host_port.as_ref()?.parse().ok()?, on))
+        });
+        let (published, on) = binding.map_or((None, None), |(port, on)| (Some(port), on));
+        ports.push(PublishedPort { port, protocol, published, on });
     }
     ports.sort_unstable();
     ports
+}
+
+/// Where this machine reaches a port of a container: where it is published, then at the container's own
+/// address, which does not depend on what becomes of the machine's.
+pub(crate) fn doors(running: &Running, port: u16) -> Vec<SocketAddr> {
+    let published = running.ports.iter().find(|one| one.port == port);
+    let published =
+        published.and_then(|one| Some(SocketAddr::new(one.on.unwrap_or(LOOPBACK), one.published?)));
+    let own = running.addresses.iter().filter_map(|address| address.parse().ok());
+    published.into_iter().chain(own.map(|address| SocketAddr::new(address, port))).collect()
 }
 
 fn exit(seen: &Seen, state: &ContainerState) -> Exit {

@@ -13,7 +13,7 @@ use tombolo_driver::{
     State, Workload,
 };
 use tombolo_driver_docker::DockerDriver;
-use tombolo_model::component::Protocol;
+use tombolo_model::component::{Protocol, Reach};
 use tombolo_model::run::Volume;
 use tombolo_model::{Bytes, Reason};
 
@@ -27,7 +27,7 @@ fn kill9(pid: u32) {
 }
 
 fn exposed(port: u16, published: Option<u16>) -> Port {
-    Port { port, protocol: Protocol::Tcp, published, exposed: true }
+    Port { port, protocol: Protocol::Tcp, published, exposed: true, reach: Reach::Loopback }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -70,8 +70,9 @@ async fn a_port_answers_a_command_runs_and_a_stop_is_told_as_one() {
     web.ports.push(exposed(80, None));
     rig.driver().start(&web).await.unwrap();
     running(&rig, &web.id).await;
-    let address = rig.driver().connect(&web.id, 80).await.unwrap();
-    eventually("it answers", async || tokio::net::TcpStream::connect(address).await.ok()).await;
+    eventually("it answers", async || rig.driver().connect(&web.id, 80).await.ok()).await;
+    let Err(error) = rig.driver().connect(&web.id, 81).await else { panic!("it has no port 81") };
+    assert_eq!(error, Error::NoSuchPort { port: 81, has: vec![80] });
     let words = ["cat", "/www/x"].map(str::to_owned);
     let outcome = rig.driver().check_exec(&web.id, &words, Duration::from_secs(60)).await.unwrap();
     assert_eq!(outcome, CheckOutcome::Ended { code: 0, output: "page".to_owned() });
@@ -83,6 +84,37 @@ async fn a_port_answers_a_command_runs_and_a_stop_is_told_as_one() {
     rig.reopen();
     assert_eq!(exited(&rig, &web.id).await.reason, "Stopped");
     rig.driver().remove(&web.id).await.unwrap();
+}
+
+/// A connection over the published port alone, from one address of this machine to another.
+fn is_open(on: &str, port: u16) -> bool {
+    std::net::TcpStream::connect((on, port)).is_ok()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_port_is_open_as_far_as_it_is_to_be_reached() {
+    let Some(rig) = Rig::new("a_port_is_open").await else { return };
+    // Two addresses that every machine has: the first stands for that of the node.
+    let (node, other) = ("127.0.0.2", "127.0.0.3");
+    for (number, reach) in [Reach::Loopback, Reach::Node, Reach::Public].into_iter().enumerate() {
+        let mut web = spec(&format!("web{number}.1"), &["httpd", "-f", "-p", "80"]);
+        web.ports.push(Port { reach, ..exposed(80, None) });
+        web.address = Some(node.parse().unwrap());
+        rig.driver().start(&web).await.unwrap();
+        running(&rig, &web.id).await;
+        // By whichever address it is published on.
+        eventually("it answers", async || rig.driver().connect(&web.id, 80).await.ok()).await;
+        let State::Running(runs) = rig.instance(&web.id).await.unwrap().state else { panic!() };
+        let port = runs.ports[0].published.unwrap();
+        let open = [is_open("127.0.0.1", port), is_open(node, port), is_open(other, port)];
+        let expected = match reach {
+            Reach::Loopback => [true, false, false],
+            Reach::Node => [false, true, false],
+            Reach::Public => [true, true, true],
+        };
+        assert_eq!(open, expected, "{reach}");
+        rig.driver().remove(&web.id).await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -212,8 +244,7 @@ async fn a_compose_project_is_one_instance_of_several_parts() {
     let lines: Vec<_> = rig.driver().logs(&stack.id, of_init).await.unwrap().collect().await;
     let line = lines[0].as_ref().unwrap();
     assert_eq!((&line.text[..], line.part.as_deref()), (&b"rows"[..], Some("init")));
-    let address = rig.driver().connect(&stack.id, 80).await.unwrap();
-    assert!(tokio::net::TcpStream::connect(address).await.is_ok());
+    assert!(rig.driver().connect(&stack.id, 80).await.is_ok());
     let (db, web) = (container(&up, "db"), pid(&up, "web"));
 
     kill9(web);

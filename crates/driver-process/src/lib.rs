@@ -16,6 +16,7 @@ mod exec;
 mod files;
 mod folder;
 mod launch;
+mod listeners;
 mod logfile;
 mod logs;
 mod look;
@@ -45,8 +46,9 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedMutexGuard, watch};
 use tokio::task::AbortHandle;
 use tombolo_driver::{
-    CheckOutcome, Confinement, Deadline, DeadlineRecord, Driver, Error, ExecRequest, ExecSession,
-    Instance, InstanceId, LogRequest, LogStream, Probe, Result, Spec, State, Usage,
+    BoxedConnection, CheckOutcome, Confinement, Deadline, DeadlineRecord, Driver, Error,
+    ExecRequest, ExecSession, Instance, InstanceId, LOOPBACK, LogRequest, LogStream, Probe, Result,
+    Spec, State, Usage, dial,
 };
 use tombolo_model::Engine;
 
@@ -56,6 +58,7 @@ pub use crate::cut::cut;
 pub use crate::folder::is_file_at;
 use crate::folder::{Folder, StopRecord};
 pub use crate::launch::LogLimits;
+use crate::listeners::Listeners;
 use crate::users::Users;
 
 /// How long a start, or the end after a kill, may take before the caller is told that it does.
@@ -116,6 +119,7 @@ pub fn open(folder: &Path, options: Options) -> Result<ProcessDriver> {
         runtime: Handle::current(),
         abilities: OnceLock::new(),
         users: Mutex::new(None),
+        listeners: Mutex::default(),
         lock,
     };
     let driver = ProcessDriver { inner: Arc::new(inner) };
@@ -159,6 +163,8 @@ pub(crate) struct Inner {
     abilities: OnceLock<Abilities>,
     /// Whom instances run as; opened when the first one needs a user.
     users: Mutex<Option<Users>>,
+    /// Whose the sockets are that take connections from elsewhere.
+    listeners: Mutex<Listeners>,
     lock: File,
 }
 
@@ -211,7 +217,11 @@ impl Inner {
 
     /// Everything there is; supervisors that were killed are replaced on the way.
     fn look(self: &Arc<Inner>) -> Vec<Instance> {
-        self.ids().iter().filter_map(|id| self.look_at(id)).collect()
+        let mut all: Vec<Instance> = self.ids().iter().filter_map(|id| self.look_at(id)).collect();
+        let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let members = |id: &InstanceId| look::members(&self.folder(id));
+        listeners.note(&mut all, &members);
+        all
     }
 
     fn look_at(self: &Arc<Inner>, id: &InstanceId) -> Option<Instance> {
@@ -440,15 +450,26 @@ impl Driver for ProcessDriver {
         Box::pin(exec::check(&self.inner, id, command, timeout))
     }
 
-    fn connect<'a>(&'a self, id: &'a InstanceId, port: u16) -> BoxFuture<'a, Result<SocketAddr>> {
+    fn connect<'a>(
+        &'a self,
+        id: &'a InstanceId,
+        port: u16,
+    ) -> BoxFuture<'a, Result<BoxedConnection>> {
         Box::pin(async move {
             let record = self.inner.folder(id).instance();
             let record = record.ok_or_else(|| Error::NoSuchInstance { id: id.clone() })?;
-            let listened = record.ports.iter().find(|listened| listened.port == port);
-            let published = listened.and_then(|listened| listened.published);
-            let unknown =
-                || Error::Invalid { what: format!("{id} does not listen on port {port}") };
-            Ok(SocketAddr::from(([127, 0, 0, 1], published.ok_or_else(unknown)?)))
+            let known = record.ports.iter().find(|known| known.port == port);
+            let known = known.and_then(|known| Some((known.published?, known.on)));
+            let Some((number, on)) = known else {
+                let has = record.ports.iter().map(|known| known.port).collect();
+                return Err(Error::NoSuchPort { port, has });
+            };
+            // A program may listen on the address that it was told, or on all.
+            let at: Vec<SocketAddr> = std::iter::once(LOOPBACK)
+                .chain(on.filter(|on| *on != LOOPBACK))
+                .map(|address| SocketAddr::new(address, number))
+                .collect();
+            dial(&at, port).await
         })
     }
 

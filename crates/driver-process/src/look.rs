@@ -37,10 +37,7 @@ pub(crate) fn usage(folder: &Folder) -> Option<Usage> {
     if folder.exit().is_some() || !run.main.alive() {
         return None;
     }
-    let members = match record.cgroups.is_empty() {
-        true => [vec![run.main.pid], procfs::descendants(run.main.pid)].concat(),
-        false => cgroup::members(&record.cgroups),
-    };
+    let members = members_of(&record, &run);
     let stats: Vec<procfs::Stat> = members.iter().filter_map(|pid| procfs::stat(*pid)).collect();
     let (cpu, memory) = cgroup::used(&record.cgroups);
     // Without a cgroup, memory that several share is counted for each.
@@ -54,6 +51,21 @@ pub(crate) fn usage(folder: &Folder) -> Option<Usage> {
         received_bytes: None,
         sent_bytes: None,
     })
+}
+
+/// The processes of an instance; none if it does not run.
+pub(crate) fn members(folder: &Folder) -> Vec<u32> {
+    match (folder.instance(), folder.run()) {
+        (Some(record), Some(run)) => members_of(&record, &run),
+        (_, _) => Vec::new(),
+    }
+}
+
+fn members_of(record: &InstanceRecord, run: &RunRecord) -> Vec<u32> {
+    match record.cgroups.is_empty() {
+        true => [vec![run.main.pid], procfs::descendants(run.main.pid)].concat(),
+        false => cgroup::members(&record.cgroups),
+    }
 }
 
 fn state(folder: &Folder, record: &InstanceRecord, boot_id: &str) -> State {

@@ -43,8 +43,9 @@ pub(crate) fn choose(
                 free(&spec.id, port, last.and_then(|kept| kept.published), &taken)?
             }
         };
+        let (on, published) = (spec.opens_on(port.reach), Some(published));
         let (port, protocol) = (port.port, port.protocol);
-        chosen.push(PublishedPort { port, protocol, published: Some(published) });
+        chosen.push(PublishedPort { port, protocol, published, on });
     }
     Ok(chosen)
 }
@@ -121,6 +122,8 @@ fn listening(table: &str, port: u16, state: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use tombolo_model::component::Reach;
+
     use super::*;
 
     #[test]
@@ -147,7 +150,13 @@ mod tests {
     #[test]
     fn a_free_port_is_the_same_again() {
         let id: InstanceId = "a.1".parse().unwrap();
-        let port = Port { port: 80, protocol: Protocol::Tcp, published: None, exposed: false };
+        let port = Port {
+            port: 80,
+            protocol: Protocol::Tcp,
+            published: None,
+            exposed: false,
+            reach: Reach::Loopback,
+        };
         let first = free(&id, &port, None, &[]).unwrap();
         assert!(FREE.contains(&first));
         assert_ne!(free(&id, &port, None, &[first]).unwrap(), first);

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -217,10 +218,19 @@ fn about(ports: &[PublishedPort], work: &str) -> BTreeMap<String, Secret> {
     let mut about = BTreeMap::from([("TOMBOLO_DIR".to_owned(), Secret::from(work))]);
     for (position, port) in ports.iter().enumerate() {
         let number = Secret::from(port.published.unwrap_or(port.port).to_string().as_str());
+        let address = match port.on {
+            None => "0.0.0.0".to_owned(),
+            Some(IpAddr::V4(address)) => address.to_string(),
+            // As it stands before a port.
+            Some(IpAddr::V6(address)) => format!("[{address}]"),
+        };
+        let address = Secret::from(address.as_str());
         if position == 0 {
             about.insert("PORT".to_owned(), number.clone());
+            about.insert("ADDRESS".to_owned(), address.clone());
         }
         about.insert(format!("PORT_{}", port.port), number);
+        about.insert(format!("ADDRESS_{}", port.port), address);
     }
     about
 }

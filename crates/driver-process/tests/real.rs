@@ -346,9 +346,9 @@ async fn a_restart_that_fails_leaves_the_last_exit_in_place() {
 #[tokio::test(flavor = "multi_thread")]
 async fn environment_files_and_ports_are_in_place_and_secrets_in_no_argument() {
     let rig = Rig::new();
-    let script = "cat etc/app.conf; echo $PASSWORD $PORT_80 $1 $(pwd); exec sleep 1000";
+    let script = "cat etc/app.conf; echo $PASSWORD $PORT_80 $1 $2 $(pwd); exec sleep 1000";
     let spec = rig
-        .spec("a.1", &["sh", "-c", script, "sh", "$(PORT_80)"])
+        .spec("a.1", &["sh", "-c", script, "sh", "$(PORT_80)", "$(ADDRESS)"])
         .env("PASSWORD", "hunter2")
         .file("/etc/app.conf", "from a file\n")
         .port(80);
@@ -358,7 +358,7 @@ async fn environment_files_and_ports_are_in_place_and_secrets_in_no_argument() {
     let State::Running(state) = rig.instance(&id).await.unwrap().state else { panic!() };
     let port = state.ports[0].published.unwrap();
     let work = rig.path("a.1/work");
-    let expected = format!("from a file\nhunter2 {port} {port} {}\n", work.display());
+    let expected = format!("from a file\nhunter2 {port} {port} 127.0.0.1 {}\n", work.display());
     eventually("all of it", async || (rig.log(&id).await == expected).then_some(())).await;
     let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap();
     assert!(!String::from_utf8_lossy(&arguments).contains("hunter2"));
@@ -366,8 +366,14 @@ async fn environment_files_and_ports_are_in_place_and_secrets_in_no_argument() {
         let text = std::fs::read_to_string(rig.path("a.1").join(name)).unwrap();
         assert!(!text.contains("hunter2"), "{name}");
     }
-    let address = rig.driver().connect(&id, 80).await.unwrap();
-    assert_eq!(address.port(), port);
+    // Nothing listens there but this very test.
+    let listener = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
+    assert!(rig.driver().connect(&id, 80).await.is_ok());
+    drop(listener);
+    let Err(error) = rig.driver().connect(&id, 80).await else { panic!("it listens on nothing") };
+    assert_eq!(error.reason(), "ConnectionRefused");
+    let Err(error) = rig.driver().connect(&id, 81).await else { panic!("it has no port 81") };
+    assert_eq!(error.reason(), "NoSuchPort");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -95,6 +95,16 @@ pub enum Error {
     NotRunning {
         id: InstanceId,
     },
+    NoSuchPort {
+        port: u16,
+        /// Those that it has.
+        has: Vec<u16>,
+    },
+    /// It runs, and nothing listens on the port.
+    Refused {
+        port: u16,
+        why: String,
+    },
     TimedOut {
         doing: String,
         after: Duration,
@@ -142,9 +152,13 @@ impl Error {
             | Error::Exhausted { .. }
             | Error::NoSuchEntry { .. } // It may be written after the App.
             | Error::NotRunning { .. }
+            | Error::Refused { .. } // It may not listen yet.
             | Error::TimedOut { .. }
             | Error::Failed { .. } => true,
-            Error::Invalid { .. } | Error::Unsupported { .. } | Error::NoSuchInstance { .. } => false,
+            Error::Invalid { .. }
+            | Error::Unsupported { .. }
+            | Error::NoSuchInstance { .. }
+            | Error::NoSuchPort { .. } => false,
         }
     }
 
@@ -176,6 +190,8 @@ impl Error {
             Error::Unsupported { .. } => Reason::Unsupported,
             Error::NoSuchInstance { .. } => Reason::NoSuchInstance,
             Error::NotRunning { .. } => Reason::NotRunning,
+            Error::NoSuchPort { .. } => Reason::NoSuchPort,
+            Error::Refused { .. } => Reason::ConnectionRefused,
             Error::TimedOut { .. } => Reason::TimedOut,
             Error::Failed { .. } => Reason::Failed,
         }
@@ -226,6 +242,17 @@ impl Error {
                 vec![("engine", engine.to_string()), ("what", what.clone())]
             }
             Error::NoSuchInstance { id } | Error::NotRunning { id } => vec![("id", id.to_string())],
+            Error::NoSuchPort { port, has } => {
+                let has: Vec<String> = has.iter().map(ToString::to_string).collect();
+                let has = match has.is_empty() {
+                    true => "it has none".to_owned(),
+                    false => format!("it has {}", has.join(", ")),
+                };
+                vec![("port", port.to_string()), ("has", has)]
+            }
+            Error::Refused { port, why } => {
+                vec![("port", port.to_string()), ("why", why.clone())]
+            }
             Error::TimedOut { doing, after } => {
                 vec![("doing", doing.clone()), ("after", format!("{after:?}"))]
             }

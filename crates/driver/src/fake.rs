@@ -14,9 +14,9 @@ use tokio::sync::{mpsc, watch};
 use tombolo_model::{Engine, Reason};
 
 use crate::{
-    CheckOutcome, Driver, Error, ExecRequest, ExecSession, Exit, Instance, InstanceId, LogLine,
-    LogRequest, LogStream, Output, Probe, PublishedPort, Result, Running, Source, Spec, State,
-    TerminalSize, Usage, Workload,
+    BoxedConnection, CheckOutcome, Driver, Error, ExecRequest, ExecSession, Exit, Instance,
+    InstanceId, LOOPBACK, LogLine, LogRequest, LogStream, Output, Probe, PublishedPort, Result,
+    Running, Source, Spec, State, TerminalSize, Usage, Workload, dial,
 };
 
 /// Starts well, runs until it is told otherwise, and stops at once. Cheap to clone: all clones are
@@ -224,6 +224,7 @@ impl Held {
                     port: port.port,
                     protocol: port.protocol,
                     published: published(port),
+                    on: spec.opens_on(port.reach),
                 })
                 .collect(),
         }
@@ -421,17 +422,25 @@ impl Driver for Fake {
         }))
     }
 
-    fn connect<'a>(&'a self, id: &'a InstanceId, port: u16) -> BoxFuture<'a, Result<SocketAddr>> {
-        ready(self.act(|held| {
+    fn connect<'a>(
+        &'a self,
+        id: &'a InstanceId,
+        port: u16,
+    ) -> BoxFuture<'a, Result<BoxedConnection>> {
+        let known = self.act(|held| {
             let kept = held.live(id)?;
-            let listened = kept.spec.ports.iter().any(|listened| listened.port == port);
-            if !listened {
-                return Err(Error::Invalid {
-                    what: format!("{id} does not listen on port {port}"),
-                });
+            let has: Vec<u16> = kept.spec.ports.iter().map(|listened| listened.port).collect();
+            match has.contains(&port) {
+                true => Ok(()),
+                false => Err(Error::NoSuchPort { port, has }),
             }
-            Ok(SocketAddr::from(([127, 0, 0, 1], port)))
-        }))
+        });
+        // What a program of the tests listens on, it listens on for real.
+        let address = SocketAddr::new(LOOPBACK, port);
+        Box::pin(async move {
+            known?;
+            dial(&[address], port).await
+        })
     }
 
     fn events(&self) -> BoxStream<'static, ()> {

@@ -2,12 +2,13 @@
 //! that the agent writes; start with [`Instance`].
 
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 use tombolo_model::Reason;
-use tombolo_model::component::Protocol;
+use tombolo_model::component::{Protocol, Reach};
 
 use crate::{Error, Origin};
 
@@ -135,6 +136,20 @@ pub struct PublishedPort {
     pub protocol: Protocol,
     /// `None` if it is reached at the instance's own address only.
     pub published: Option<u16>,
+    /// The address of the node on which that port is open; `None` if it is open on all.
+    #[serde(default)]
+    pub on: Option<IpAddr>,
+}
+
+impl PublishedPort {
+    pub fn reach(&self) -> Reach {
+        match (self.published, self.on) {
+            (None, _) => Reach::Loopback,
+            (Some(_), None) => Reach::Public,
+            (Some(_), Some(on)) if on.is_loopback() => Reach::Loopback,
+            (Some(_), Some(_)) => Reach::Node,
+        }
+    }
 }
 
 /// How an instance ended.

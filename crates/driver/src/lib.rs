@@ -7,6 +7,7 @@
 //! keep: whatever [`Driver::list`] says is read from the engine, so that an agent which was killed
 //! finds everything again.
 
+mod connection;
 mod deadline;
 mod error;
 pub mod fake;
@@ -17,13 +18,13 @@ mod session;
 mod spec;
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use tombolo_model::Engine;
 
+pub use connection::{BoxedConnection, CONNECT_TIMEOUT, Connection, dial};
 pub use deadline::DeadlineRecord;
 pub use error::{Cause, Error, Result};
 pub use instance::{Exit, Instance, InstanceId, Part, PublishedPort, Running, State, Usage};
@@ -34,8 +35,8 @@ pub use session::{
     Source, TerminalSize,
 };
 pub use spec::{
-    Container, Deadline, Entry, FilePlaced, Origin, Port, Process, STOP_GRACE_DEFAULT, Spec,
-    Workload,
+    Container, Deadline, Entry, FilePlaced, LOOPBACK, Origin, Port, Process, STOP_GRACE_DEFAULT,
+    Spec, Workload,
 };
 
 /// An engine that runs workloads. Every call may be made again after it failed or was cut short,
@@ -118,8 +119,14 @@ pub trait Driver: Send + Sync + fmt::Debug {
         timeout: Duration,
     ) -> BoxFuture<'a, Result<CheckOutcome>>;
 
-    /// Where to dial, from this machine, to reach a port that the instance listens on.
-    fn connect<'a>(&'a self, id: &'a InstanceId, port: u16) -> BoxFuture<'a, Result<SocketAddr>>;
+    /// A connection to a port that the instance listens on, wherever the engine is and whoever else may
+    /// reach that port. [`Error::NoSuchPort`] if the instance has no such port, [`Error::Refused`] if
+    /// nothing listens there within [`CONNECT_TIMEOUT`].
+    fn connect<'a>(
+        &'a self,
+        id: &'a InstanceId,
+        port: u16,
+    ) -> BoxFuture<'a, Result<BoxedConnection>>;
 
     /// Wakes whoever waits when something may have changed. It may wake too often, and it may miss
     /// something: it says when to look, never what there is to see.

@@ -2,18 +2,24 @@
 //! engine. The agent makes one with [`Spec::resolve`] and may add to it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tombolo_model::Assignment;
-use tombolo_model::component::{Expose, Protocol};
+use tombolo_model::assignment::PortReach;
+use tombolo_model::component::{Expose, Protocol, Reach};
 use tombolo_model::needs::Resources;
+use tombolo_model::ports::{self, NodePort};
 use tombolo_model::privilege::{self, Privilege};
 use tombolo_model::run::{File, KeyRef, Volume, Way};
+use tombolo_model::{Assignment, AssignmentSpec};
 
 use crate::{Error, InstanceId, Result, Secret};
+
+/// For what only the machine itself is to reach.
+pub const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// How long an instance may take to stop when nobody says.
 pub const STOP_GRACE_DEFAULT: Duration = Duration::from_secs(10);
@@ -31,6 +37,12 @@ pub struct Spec {
     pub files: Vec<FilePlaced>,
     /// By port and protocol, each once.
     pub ports: Vec<Port>,
+    /// The ports of the node that this instance must have and no other can have at the same time. Two
+    /// instances that share one cannot stand side by side: the old one must end first.
+    pub fixed_ports: BTreeSet<NodePort>,
+    /// The address of the machine under which other nodes reach it. Where it is none of the machine's
+    /// own, a port that they are to reach is open on all addresses.
+    pub address: Option<IpAddr>,
     pub resources: Resources,
     pub stop_grace: Duration,
     /// What it asks for beyond its own walls, and what its site allows of that.
@@ -91,7 +103,8 @@ pub struct Container {
 
 /// A program of the host. `$(PORT_8080)` in an argument or a variable stands for the port that it is
 /// to listen on in place of 8080, and `$(PORT)` for its first: a program that names one gets any
-/// free port, one that does not listens on 8080 itself. `$(TOMBOLO_DIR)` is the folder with its
+/// free port, one that does not listens on 8080 itself. `$(ADDRESS_8080)` and `$(ADDRESS)` stand for
+/// the address to listen on: nobody can keep a program of the host to it. `$(TOMBOLO_DIR)` is the folder with its
 /// files. No other variable is put into arguments, which everybody on the machine can read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Process {
@@ -120,6 +133,8 @@ pub struct Port {
     pub published: Option<u16>,
     /// Others may reach it, so the node must have a port that leads there.
     pub exposed: bool,
+    /// From where that port of the node is reached.
+    pub reach: Reach,
 }
 
 /// An entry that a workload names and [`Spec::resolve`] looks up.
@@ -162,9 +177,13 @@ impl Spec {
             },
             node: spec.node.clone(),
             workload: workload(way),
-            env,
             files,
-            ports: ports(named.ports, &spec.expose),
+            ports: ports(named.ports, spec),
+            fixed_ports: ports::fixed(way, &spec.expose, &|port, is_first| {
+                asks_in(&env, port, is_first)
+            }),
+            address: None,
+            env,
             resources: spec.resources.clone().unwrap_or_default(),
             stop_grace: spec.stop_grace.map_or(STOP_GRACE_DEFAULT, |grace| grace.to_std()),
             asks: privilege::asked(&spec.run),
@@ -182,54 +201,26 @@ impl Spec {
         }
     }
 
-    /// The ports of the node that this instance must have and no other can have at the same time.
-    /// Two instances that share one cannot stand side by side: the old one must end first.
-    pub fn fixed_ports(&self) -> BTreeSet<u16> {
-        match &self.workload {
-            Workload::Process(process) => self
-                .ports
-                .iter()
-                .filter_map(|port| match self.takes_any(process, port.port) {
-                    true => port.published,
-                    false => Some(port.port),
-                })
-                .collect(),
-            Workload::Container(_) => self.ports.iter().filter_map(|port| port.published).collect(),
-            Workload::Compose(project) => published(project),
-            Workload::Manifests(_) => BTreeSet::new(),
-        }
-    }
-
     /// Whether the program asks under which port it is to listen, so that it can be given any.
     pub fn takes_any(&self, process: &Process, port: u16) -> bool {
-        let first = self.ports.first().is_some_and(|first| first.port == port);
-        let asks = |text: &[u8]| {
-            let text = String::from_utf8_lossy(text);
-            text.contains(&format!("$(PORT_{port})")) || (first && text.contains("$(PORT)"))
-        };
-        process.command.iter().any(|argument| asks(argument.as_bytes()))
-            || self.env.values().any(|value| asks(value.expose()))
+        let is_first = self.ports.first().is_some_and(|first| first.port == port);
+        process.command.iter().any(|argument| ports::asks_for(argument, port, is_first))
+            || asks_in(&self.env, port, is_first)
+    }
+
+    /// Where the node opens a port of this reach; on all of its addresses when nothing is said.
+    pub fn opens_on(&self, reach: Reach) -> Option<IpAddr> {
+        match reach {
+            Reach::Loopback => Some(LOOPBACK),
+            Reach::Node => self.address,
+            Reach::Public => None,
+        }
     }
 }
 
-/// The ports of the node that a compose project names, `"8080:80"` or `{published: 8080}`. Of a range
-/// the engine may take any.
-fn published(project: &Value) -> BTreeSet<u16> {
-    let services = project.get("services").and_then(Value::as_object).into_iter().flatten();
-    let ports = services.filter_map(|(_, service)| service.get("ports")?.as_array()).flatten();
-    let number = |port: &Value| match port {
-        Value::String(text) => {
-            let mut words = text.split('/').next()?.rsplit(':');
-            words.next()?;
-            words.next()?.parse().ok()
-        }
-        port => {
-            let published = port.get("published")?;
-            let number = published.as_u64().and_then(|port| u16::try_from(port).ok());
-            number.or_else(|| published.as_str()?.parse().ok())
-        }
-    };
-    ports.filter_map(number).collect()
+fn asks_in(env: &BTreeMap<String, Secret>, port: u16, is_first: bool) -> bool {
+    env.values()
+        .any(|value| ports::asks_for(&String::from_utf8_lossy(value.expose()), port, is_first))
 }
 
 /// What containers and processes name alike.
@@ -332,30 +323,25 @@ fn workload(way: Way<'_>) -> Workload {
     }
 }
 
-/// The ports that are listened on, and those that are exposed, which need not be named twice. The
-/// program's own order is kept: its first port is the one that `PORT` stands for.
-fn ports(listened: &[u16], exposed: &[Expose]) -> Vec<Port> {
-    let mut ports: Vec<Port> = Vec::new();
-    let exposed_by = |port: u16| exposed.iter().filter(move |expose| expose.port == port);
-    for port in listened {
-        if exposed_by(*port).next().is_none() {
-            let protocol = Protocol::default();
-            ports.push(Port { port: *port, protocol, published: None, exposed: false });
+/// With how far each is open; as far as can be where the Assignment was written by a controller that
+/// says nothing of it.
+fn ports(listened: &[u16], spec: &AssignmentSpec) -> Vec<Port> {
+    let reach = |expose: &Expose| match &spec.reach {
+        None => Reach::Public,
+        Some(open) => {
+            let same =
+                |one: &&PortReach| (one.port, one.protocol) == (expose.port, expose.protocol);
+            open.iter().find(same).map_or(Reach::Loopback, |one| one.from)
         }
-        ports.extend(exposed_by(*port).map(exposed_port));
-    }
-    let rest = exposed.iter().filter(|expose| !listened.contains(&expose.port));
-    ports.extend(rest.map(exposed_port));
-    ports
-}
-
-fn exposed_port(expose: &Expose) -> Port {
-    Port {
-        port: expose.port,
-        protocol: expose.protocol,
-        published: expose.published,
-        exposed: true,
-    }
+    };
+    let port = |one: &ports::Listening<'_>| Port {
+        port: one.port,
+        protocol: one.protocol,
+        published: one.expose.and_then(|expose| expose.published),
+        exposed: one.expose.is_some(),
+        reach: one.expose.map_or(Reach::Loopback, reach),
+    };
+    ports::listening(listened, &spec.expose).iter().map(port).collect()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::app::{Decision, Disconnect};
-use crate::component::{Expose, Health, Protocol};
+use crate::component::{Expose, Health, Protocol, Reach};
 use crate::condition::Condition;
 use crate::named::is_false;
 use crate::needs::Resources;
@@ -132,6 +132,15 @@ pub struct AssignmentSpec {
     ))]
     #[schemars(length(max = 64))]
     pub expose: Vec<Expose>,
+    /// From where its exposed ports are reached; from the node itself alone where one is not named. Left
+    /// out by a controller that does not know of it, which wants all of them reached from everywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend(
+        "x-kubernetes-list-type" = "map",
+        "x-kubernetes-list-map-keys" = ["port", "protocol"]
+    ))]
+    #[schemars(length(max = 64))]
+    pub reach: Option<Vec<PortReach>>,
     /// How to tell whether the instance is well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<Health>,
@@ -160,6 +169,20 @@ pub struct AssignmentSpec {
     /// Why this node was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<Decision>,
+}
+
+/// From where a port is reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PortReach {
+    /// The port that the component listens on.
+    #[schemars(range(min = 1, max = 65535))]
+    pub port: u16,
+    /// The protocol of the port.
+    #[serde(default)]
+    pub protocol: Protocol,
+    /// From where.
+    pub from: Reach,
 }
 
 /// A component that is called, and where its instances are.
@@ -250,6 +273,13 @@ pub struct PublishedPort {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65535))]
     pub published: Option<u16>,
+    /// From where it is reached; from everywhere when left out, as agents did that do not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reach: Option<Reach>,
+    /// The address of the node on which it is open, when that is one of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub on: Option<String>,
 }
 
 /// How an instance ended.

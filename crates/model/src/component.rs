@@ -38,7 +38,7 @@ pub struct Component {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub connects: Vec<Connection>,
-    /// Ports that others may reach.
+    /// Ports that others may reach; from where, `public` and the connections of other components say.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend(
         "x-kubernetes-list-type" = "map",
@@ -173,6 +173,17 @@ named! {
     }
 }
 
+named! {
+    /// From where a port of an instance is reached, the least first.
+    #[derive(Default)]
+    pub enum Reach {
+        #[default]
+        Loopback = "loopback",
+        Node = "node",
+        Public = "public",
+    }
+}
+
 /// A port that others may reach.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -187,7 +198,8 @@ pub struct Expose {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "label"))]
     pub name: Option<String>,
-    /// Reachable from outside the continuum, not only by other components.
+    /// Open on all addresses of the node. Any other port is open on the node's own address where a
+    /// component that may run elsewhere connects to it, and else on the node itself alone.
     #[serde(default, skip_serializing_if = "is_false")]
     pub public: bool,
     /// The port under which it is published; any free one when left out.

@@ -29,6 +29,7 @@ pub mod needs;
 pub mod node;
 pub mod phrase;
 pub mod policy;
+pub mod ports;
 pub mod privilege;
 pub mod quantity;
 pub mod reason;

@@ -164,6 +164,9 @@ pub struct NodeStatus {
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     #[schemars(length(max = 64))]
     pub addresses: Vec<String>,
+    /// How many ports of its workloads are open beyond the node itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_ports: Option<u32>,
     /// How busy it is, told when that has changed by a good deal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<Load>,

@@ -13,6 +13,7 @@ pub mod lighthouse;
 pub mod machines;
 mod monotonic;
 pub mod placing;
+pub mod reach;
 pub mod sites;
 pub mod supervision;
 

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tombolo_driver::{Instance, State};
+use tombolo_driver::{Instance, PublishedPort, State};
 use tombolo_model::Engine;
+use tombolo_model::ports::NodePort;
 use tombolo_plan::instances::{Health, Id, Observed, Phase, Seen, Verb};
 
 use crate::desired::{self, Job, Surroundings, problem};
@@ -19,7 +20,7 @@ impl Converge {
     /// Where things are, as far as this node knows.
     pub(super) fn nearby(&self, look: &Look, now: &Now) -> Nearby {
         let files = self.peer_files.as_ref().map(|files| files.folder().to_owned());
-        let mut nearby = Nearby { files, ..Nearby::default() };
+        let mut nearby = Nearby { files, address: now.own_address, ..Nearby::default() };
         for (id, (_, instance)) in &look.instances {
             if self.stands_beside_the_good_one(look, id) {
                 continue;
@@ -144,14 +145,17 @@ impl Converge {
 }
 
 /// Ports of the machine that other revisions hold.
-fn held_ports(look: &Look, uid: &str, revision: u64) -> BTreeSet<u16> {
+fn held_ports(look: &Look, uid: &str, revision: u64) -> BTreeSet<NodePort> {
     let others = look.instances.iter();
     let others = others.filter(|(id, _)| id.assignment == uid && id.revision != revision);
     let ports = others.filter_map(|(_, (_, instance))| match &instance.state {
         State::Running(running) | State::Stopping(running) => Some(&running.ports),
         State::Starting { .. } | State::Exited(_) | State::Failed(_) => None,
     });
-    ports.flatten().filter_map(|port| port.published).collect()
+    let held = |port: &PublishedPort| {
+        Some(NodePort { transport: port.protocol.transport(), number: port.published? })
+    };
+    ports.flatten().filter_map(held).collect()
 }
 
 /// The instance that a status speaks of: the one that is wanted if it runs, or another that does.

@@ -67,6 +67,7 @@ impl World {
             heard_since_boot: None,
             silent_after: Duration::ZERO,
             address: Some("192.0.2.1".to_owned()),
+            own_address: None,
         }
     }
 
@@ -379,6 +380,7 @@ async fn what_is_deleted_is_let_go_of_only_when_it_is_gone() {
         heard_since_boot: None,
         silent_after: Duration::ZERO,
         address: Some("192.0.2.1".to_owned()),
+        own_address: None,
     };
     let lets_go = |report: &Report| report.writes.iter().any(|write| write.what == What::LetGo);
     let mut ended = false;

@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 use tombolo_identity::Remit;
 use tombolo_model::Privilege;
 
+use tombolo_model::ports::Transport;
+
 use super::*;
 
 fn assignment(change: &[(&str, Value)]) -> Assignment {
@@ -168,13 +170,29 @@ fn whoever_is_bound_to_a_peer_restarts_when_it_moves() {
 }
 
 #[test]
+fn a_port_that_is_opened_further_restarts_it_and_is_open_on_the_address_of_the_machine() {
+    let open = |from: &str| ("/spec/reach", json!([{"port": 80, "from": from}]));
+    let expose = ("/spec/expose", json!([{"port": 80}]));
+    let assigned = |from: &str| assignment(&[expose.clone(), open(from)]);
+    let revision = |from: &str| revision(&assigned(from), &Entries::new());
+    assert_ne!(revision("node"), revision("public"));
+    let here = Nearby { address: "10.0.0.7".parse().ok(), ..Nearby::default() };
+    let spec = resolve(&assigned("node"), 1, &place(), &Entries::new(), &here).unwrap();
+    let on = spec.opens_on(spec.ports.iter().find(|port| port.port == 80).unwrap().reach);
+    assert_eq!(on, here.address);
+}
+
+#[test]
 fn two_revisions_stand_side_by_side_unless_they_need_the_same_port() {
     let exclusive = |change: &[(&str, Value)], held: &[u16]| {
         let around = Surroundings {
             place: &place(),
             entries: &Entries::new(),
             engines: &BTreeSet::from([Engine::Host]),
-            held_ports: &held.iter().copied().collect(),
+            held_ports: &held
+                .iter()
+                .map(|number| NodePort { transport: Transport::Tcp, number: *number })
+                .collect(),
             nearby: &Nearby::default(),
             fallback: None,
         };
@@ -186,4 +204,8 @@ fn two_revisions_stand_side_by_side_unless_they_need_the_same_port() {
     assert!(!exclusive(&[("/spec/run", fixed)], &[81]));
     assert!(!exclusive(&[("/spec/run", any)], &[80]));
     assert!(exclusive(&[("/spec/fence", json!(1))], &[]), "it holds state");
+    let udp = json!([{"port": 80, "protocol": "udp"}]);
+    let quiet = json!({"process": {"command": ["web"]}});
+    let both = [("/spec/run", quiet), ("/spec/expose", udp)];
+    assert!(!exclusive(&both, &[80]), "of another transport");
 }

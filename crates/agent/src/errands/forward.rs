@@ -1,22 +1,15 @@
 //! The errand of a port: one connection to it, passed on byte by byte, each direction with an end of
 //! its own. Called by [`super::carry`]; start at [`carry`].
 
-use std::time::Duration;
-
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
-use tokio::time::timeout;
-use tombolo_driver::{Error, State};
-use tombolo_model::Reason;
+use tombolo_driver::{BoxedConnection, Error, State};
 use tombolo_model::errand::{Channel, Refusal, well};
 
-use super::instances::{self, Found};
+use super::instances;
 use super::line::Line;
 use super::refusal;
 use crate::converge::Drivers;
 
-/// Nothing that listens on this machine takes longer.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// As much as is passed on at once.
 const PIECE_BYTES: usize = 32 * 1024;
 
@@ -33,7 +26,7 @@ pub(super) async fn carry(line: Line, drivers: &Drivers, assignment: &str, port:
     if to.ready().await.is_err() {
         return;
     }
-    let (mut reader, mut writer) = stream.into_split();
+    let (mut reader, mut writer) = tokio::io::split(stream);
     let inward = async {
         loop {
             let Ok(frame) = from.next().await else { return };
@@ -75,43 +68,14 @@ pub(super) async fn carry(line: Line, drivers: &Drivers, assignment: &str, port:
     from.end().await;
 }
 
-async fn connect(drivers: &Drivers, assignment: &str, port: u16) -> Result<TcpStream, Refusal> {
+async fn connect(
+    drivers: &Drivers,
+    assignment: &str,
+    port: u16,
+) -> Result<BoxedConnection, Refusal> {
     let found = instances::serving(drivers, assignment).await?;
     if !matches!(found.instance.state, State::Running(_) | State::Stopping(_)) {
         return Err(refusal(&Error::NotRunning { id: found.instance.id.clone() }));
     }
-    let address = found.driver.connect(&found.instance.id, port).await;
-    let address = address.map_err(|error| match error {
-        Error::Invalid { .. } => no_such_port(&found, port),
-        other => refusal(&other),
-    })?;
-    match timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
-        Ok(Ok(stream)) => {
-            // Somebody waits for each piece.
-            _ = stream.set_nodelay(true);
-            Ok(stream)
-        }
-        Ok(Err(error)) => Err(refused(port, &error.to_string())),
-        Err(_) => Err(refused(port, "it does not take the connection")),
-    }
-}
-
-fn refused(port: u16, why: &str) -> Refusal {
-    let blanks = [("port", port.to_string()), ("why", why.to_owned())];
-    Refusal::new(Reason::ConnectionRefused, Reason::ConnectionRefused.says(&blanks))
-}
-
-fn no_such_port(found: &Found, port: u16) -> Refusal {
-    let ports: Vec<String> = match &found.instance.state {
-        State::Running(running) | State::Stopping(running) => {
-            running.ports.iter().map(|published| published.port.to_string()).collect()
-        }
-        State::Starting { .. } | State::Exited(_) | State::Failed(_) => Vec::new(),
-    };
-    let has = match ports.is_empty() {
-        true => "it has none".to_owned(),
-        false => format!("it has {}", ports.join(", ")),
-    };
-    let blanks = [("port", port.to_string()), ("has", has)];
-    Refusal::new(Reason::NoSuchPort, Reason::NoSuchPort.says(&blanks))
+    found.driver.connect(&found.instance.id, port).await.map_err(|error| refusal(&error))
 }

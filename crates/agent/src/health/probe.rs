@@ -1,12 +1,10 @@
 //! One question to one instance: over HTTP, by a connection, or by a command beside it.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
-use tombolo_driver::{CheckOutcome, Driver, InstanceId};
+use tombolo_driver::{BoxedConnection, CheckOutcome, Driver, Error, InstanceId};
 use tombolo_model::component::{Health as Check, HttpCheck};
 
 /// The first line of an answer is shorter; nobody reads on.
@@ -25,10 +23,8 @@ pub(super) async fn ask(
     }
     let asked = async {
         match (&check.http, &check.tcp) {
-            (Some(http), _) => http_status(address(driver, id, http.port).await?, http).await,
-            (None, Some(tcp)) => {
-                connect(address(driver, id, tcp.port).await?, tcp.port).await.map(drop)
-            }
+            (Some(http), _) => http_status(connect(driver, id, http.port).await?, http).await,
+            (None, Some(tcp)) => connect(driver, id, tcp.port).await.map(drop),
             (None, None) => Ok(()),
         }
     };
@@ -59,24 +55,22 @@ async fn command(
     }
 }
 
-async fn address(
+async fn connect(
     driver: &Arc<dyn Driver>,
     id: &InstanceId,
     port: u16,
-) -> Result<SocketAddr, String> {
-    driver.connect(id, port).await.map_err(|error| error.to_string())
+) -> Result<BoxedConnection, String> {
+    driver.connect(id, port).await.map_err(|error| match error {
+        Error::Refused { port, why } => format!("port {port} takes no connection: {why}"),
+        other => other.to_string(),
+    })
 }
 
-async fn connect(address: SocketAddr, port: u16) -> Result<TcpStream, String> {
-    let refused = |error| format!("port {port} takes no connection: {error}");
-    TcpStream::connect(address).await.map_err(refused)
-}
-
-async fn http_status(address: SocketAddr, check: &HttpCheck) -> Result<(), String> {
+async fn http_status(mut stream: BoxedConnection, check: &HttpCheck) -> Result<(), String> {
     let path = check.path.as_deref().unwrap_or("/");
-    let mut stream = connect(address, check.port).await?;
     let request = format!(
-        "GET {path} HTTP/1.1\r\nHost: {address}\r\nUser-Agent: tombolo\r\nConnection: close\r\n\r\n"
+        "GET {path} HTTP/1.1\r\nHost: localhost:{}\r\nUser-Agent: tombolo\r\nConnection: close\r\n\r\n",
+        check.port
     );
     let broken = |error: std::io::Error| format!("GET {path} was not answered: {error}");
     stream.write_all(request.as_bytes()).await.map_err(broken)?;

@@ -1,7 +1,11 @@
 //! `tombolo describe`: one object in full, for people.
 
+use std::cmp::Reverse;
+
 use jiff::Timestamp;
 use serde_json::{Map, Value};
+use tombolo_model::{Assignment, component::Reach};
+use tombolo_plan::reach;
 
 use super::{
     events,
@@ -9,8 +13,8 @@ use super::{
 };
 use crate::{
     args::DescribeArgs,
-    catalogue::Resource,
-    connection::{Connection, JSON},
+    catalogue::{self, Resource},
+    connection::{Connection, JSON, Query},
     failure::{Exit, Failure},
     moment,
     output::{
@@ -38,7 +42,9 @@ pub(super) async fn run(shell: &mut Shell, args: &DescribeArgs) -> Result<Exit, 
                 shell.out.line("")?;
             }
             first = false;
-            shell.out.text(&description(&object, events.as_deref(), moment::now())?)?;
+            let ports = open_ports(&connection, &object).await;
+            let ports = ports.as_ref().filter(|ports| !ports.rows.is_empty());
+            shell.out.text(&description(&object, ports, events.as_deref(), moment::now())?)?;
         }
     }
     if first {
@@ -66,9 +72,53 @@ async fn find(
     Ok(objects)
 }
 
+/// The ports of the instances of an App or on a Node, and how far each is open. Somebody who may not
+/// see the Assignments still sees the object.
+async fn open_ports(connection: &Connection, object: &Value) -> Option<Grid> {
+    let name = selection::name_of(object);
+    let (namespace, field) = match object["kind"].as_str()? {
+        "App" => (Some(selection::namespace_of(object)), "spec.app"),
+        "Node" => (None, "spec.node"),
+        _ => return None,
+    };
+    let assignments = catalogue::known("Assignment");
+    let query = Query::default().with("fieldSelector", format!("{field}={name}"));
+    let path = assignments.collection(namespace);
+    let list = selection::list(connection, &path, &query, JSON, CHUNK_SIZE).await.ok()?;
+    Some(port_grid(selection::items(&assignments, list)))
+}
+
+/// Those that are open furthest come first.
+fn port_grid(assignments: Vec<Value>) -> Grid {
+    let mut rows: Vec<(Reverse<Reach>, Vec<String>)> = Vec::new();
+    for assignment in assignments {
+        let Ok(assignment) = serde_json::from_value::<Assignment>(assignment) else { continue };
+        let spec = &assignment.spec;
+        for port in assignment.status.iter().flat_map(|status| &status.ports) {
+            let from = reach::of(port);
+            let at = reach::opens_at(port);
+            rows.push((
+                Reverse(from),
+                vec![
+                    format!("{}/{}", port.port, port.protocol),
+                    from.to_string(),
+                    harmless(&at.unwrap_or_else(|| "-".to_owned())),
+                    harmless(spec.node.as_deref().unwrap_or(&spec.site)),
+                    harmless(&format!("{}/{}/{}", spec.app, spec.component, spec.replica)),
+                ],
+            ));
+        }
+    }
+    rows.sort();
+    let mut grid = Grid::new(&["PORT", "OPEN TO", "AT", "NODE", "INSTANCE"]);
+    grid.rows = rows.into_iter().map(|(_, row)| row).collect();
+    grid
+}
+
 /// The whole text. `events` is `None` if they could not be had.
 fn description(
     object: &Value,
+    ports: Option<&Grid>,
     events: Option<&[Value]>,
     now: Timestamp,
 ) -> Result<String, Failure> {
@@ -91,6 +141,10 @@ fn description(
     if let Some(conditions) = conditions {
         text.push_str("Conditions:\n");
         text.push_str(&indented(&condition_grid(&conditions, now).to_text()));
+    }
+    if let Some(ports) = ports {
+        text.push_str("Open ports:\n");
+        text.push_str(&indented(&ports.to_text()));
     }
     match events {
         None => text.push_str("Events:  <not readable>\n"),
@@ -224,7 +278,18 @@ mod tests {
         let event = json!({"lastTimestamp": "1970-01-01T00:01:00Z", "type": "Normal",
             "reason": "Seen", "involvedObject": {"kind": "App", "name": "web"}, "message": "hello"});
         let now = Timestamp::from_second(90).expect("a valid time");
-        let text = description(&app, Some(&[event]), now).expect("printable");
+        let assignment = json!({
+            "apiVersion": "tombolo.dev/v1alpha1", "kind": "Assignment", "metadata": {"name": "a"},
+            "spec": {"app": "web", "component": "front", "replica": 0, "site": "s", "node": "crane",
+                "engine": "docker", "run": {}},
+            "status": {"restarts": 0, "ports": [
+                {"port": 81, "published": 20081, "reach": "loopback", "on": "127.0.0.1"},
+                {"port": 9},
+                {"port": 443, "published": 443, "reach": "public"},
+                {"port": 80, "protocol": "http", "published": 20080, "reach": "node", "on": "::1"}]},
+        });
+        let ports = port_grid(vec![assignment]);
+        let text = description(&app, Some(&ports), Some(&[event]), now).expect("printable");
         expect![[r#"
             Name:        web
             Namespace:   default
@@ -246,6 +311,12 @@ mod tests {
             Conditions:
               TYPE    STATUS   REASON    SINCE   MESSAGE
               Ready   False    Placing   30s     no node yet
+            Open ports:
+              PORT      OPEN TO    AT                NODE    INSTANCE
+              443/tcp   public     *:443             crane   web/front/0
+              80/http   node       [::1]:20080       crane   web/front/0
+              81/tcp    loopback   127.0.0.1:20081   crane   web/front/0
+              9/tcp     loopback   -                 crane   web/front/0
             Events:
               LAST SEEN   TYPE     REASON   OBJECT    MESSAGE
               30s         Normal   Seen     app/web   hello
@@ -257,7 +328,7 @@ mod tests {
     fn a_secret_shows_no_secret() {
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"},
             "type": "Opaque", "data": {"password": "aHVudGVyMg=="}});
-        let text = description(&secret, None, Timestamp::UNIX_EPOCH).expect("printable");
+        let text = description(&secret, None, None, Timestamp::UNIX_EPOCH).expect("printable");
         expect![[r#"
             Name:        s
             Kind:        Secret (v1)

@@ -201,9 +201,20 @@ pub(super) async fn remove(
 mod tests {
     use super::*;
 
+    fn of_north() -> Value {
+        let wanted = Wanted {
+            site: "north",
+            stands_for: StandsFor::Node,
+            ttl: Duration::from_secs(600),
+            addresses: &[],
+            lighthouses: &[],
+        };
+        object(&Token::from_bytes([7; 32]), &wanted, Timestamp::UNIX_EPOCH)
+    }
+
     #[test]
     fn a_join_token_is_known_by_its_name() {
-        let object = object(&Token::from_bytes([7; 32]), "north", Timestamp::UNIX_EPOCH);
+        let object = of_north();
         assert!(is_name(object["metadata"]["name"].as_str().expect("a name")));
         assert!(!is_name("join-me"));
     }
@@ -211,7 +222,7 @@ mod tests {
     #[test]
     fn a_token_is_listed_as_open_used_or_expired() {
         let end = |status: Value, now: i64| {
-            let mut token = object(&Token::from_bytes([7; 32]), "north", Timestamp::UNIX_EPOCH);
+            let mut token = of_north();
             token["status"] = status;
             let now = Timestamp::from_second(now).expect("a valid time");
             row(&token, now)[4].clone()

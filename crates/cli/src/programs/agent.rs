@@ -178,7 +178,7 @@ fn failure(error: &Error) -> Failure {
     let exit = match error {
         Error::Refused { .. } | Error::Quarantined { .. } => Exit::Denied,
         Error::Unreachable { .. } | Error::Answer { .. } => Exit::Unreachable,
-        Error::NothingToJoinWith { .. } => Exit::Usage,
+        Error::NothingToJoinWith { .. } | Error::StandsForOther { .. } => Exit::Usage,
         Error::File { .. }
         | Error::Malformed { .. }
         | Error::InUse { .. }

@@ -109,14 +109,12 @@ fn short(field: &Field<'_>, reader: &mut Reader<'_>) -> Vec<Expose> {
         .collect()
 }
 
-/// A port that is bound to the loopback address is for the host alone.
+/// A port that is bound to the loopback address is for the host alone, and for components elsewhere
+/// that connect to it.
 fn is_public(address: Option<&str>, field: &Field<'_>, reader: &mut Reader<'_>) -> bool {
     match address.map(|address| address.trim_matches(['[', ']'])) {
         None | Some("0.0.0.0" | "::" | "") => true,
-        Some("127.0.0.1" | "::1" | "localhost") => {
-            field.changed(reader, "the port is open to other components only, not on the host");
-            false
-        }
+        Some("127.0.0.1" | "::1" | "localhost") => false,
         Some(_) => {
             field.changed(reader, "the port is open on all addresses of its node");
             true

@@ -268,8 +268,9 @@ impl<'a> File<'a> {
             }
         }
         for port in workload.pod.ports.iter().filter(|port| port.host_port.is_some()) {
+            let public = !port.host_alone;
             let (port, protocol, published) = (port.port, port.protocol, port.host_port);
-            let expose = Expose { port, protocol, name: None, public: true, published };
+            let expose = Expose { port, protocol, name: None, public, published };
             push_expose(&mut component.expose, expose);
         }
         let named = named_objects(workload.root.node);

@@ -30,6 +30,8 @@ pub(crate) struct PodPort {
     pub(crate) protocol: Protocol,
     /// The port of the host that is bound to it.
     pub(crate) host_port: Option<u16>,
+    /// That port is for the host itself alone.
+    pub(crate) host_alone: bool,
 }
 
 /// What a container takes from its pod and its file.
@@ -297,7 +299,10 @@ fn read_port<'a>(
     }
     let name = name.and_then(|name| name.text(reader));
     let host_port = fields.take("hostPort").and_then(|port| port.port(reader));
-    if let Some(ip) = fields.take("hostIP") {
+    let ip = fields.take("hostIP");
+    let address = ip.as_ref().and_then(|ip| ip.str(reader));
+    let host_alone = matches!(address, Some("127.0.0.1" | "::1"));
+    if let Some(ip) = ip.filter(|_| !host_alone) {
         beyond.minor(&ip, "a published port is open on all addresses of its node");
     }
     let protocol = match fields.take("protocol") {
@@ -305,7 +310,7 @@ fn read_port<'a>(
         Some(word) => read_protocol(&word, beyond, reader)?,
     };
     fields.finish(foreign(&["containerPort", "hostIP", "hostPort", "name", "protocol"]), reader);
-    Some(PodPort { name, port, protocol, host_port })
+    Some(PodPort { name, port, protocol, host_port, host_alone })
 }
 
 /// Nothing for SCTP, which no component speaks.

@@ -1,8 +1,10 @@
 //! A compose project becomes what the engine is asked for.
 
+use bollard::models::PortBinding;
 use expect_test::{Expect, expect};
 use serde_json::json;
 use tombolo_driver::Origin;
+use tombolo_model::component::Protocol;
 
 use super::*;
 
@@ -20,6 +22,8 @@ fn spec() -> Spec {
         env: BTreeMap::from([("TOMBOLO_APP".to_owned(), "shop".into())]),
         files: Vec::new(),
         ports: Vec::new(),
+        fixed_ports: Default::default(),
+        address: None,
         resources: Resources::default(),
         stop_grace: std::time::Duration::from_secs(10),
         asks: Default::default(),
@@ -52,6 +56,31 @@ fn told(written: &Value) -> String {
         line
     });
     lines.collect::<Vec<String>>().join("\n")
+}
+
+#[test]
+fn a_port_is_open_as_far_as_the_project_or_the_assignment_says() {
+    let bound = |port: &str, reach: Option<Reach>| {
+        let written = json!({"services": {"web": {"image": "web:1", "ports": [port]}}});
+        let mut spec = spec();
+        spec.address = Some("10.0.0.7".parse().unwrap());
+        let (port, protocol) = (80, Protocol::Tcp);
+        let wanted = |reach| Port { port, protocol, published: None, exposed: true, reach };
+        spec.ports.extend(reach.map(wanted));
+        let project = project(&spec, &written, "north/crane").unwrap();
+        let host = project.parts[0].body.host_config.clone().unwrap();
+        let bindings = host.port_bindings.unwrap()["80/tcp"].clone().unwrap();
+        let at = |one: PortBinding| {
+            format!("{}:{}", one.host_ip.unwrap_or_default(), one.host_port.unwrap_or_default())
+        };
+        bindings.into_iter().map(at).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(bound("127.0.0.1:18555:80", None), "127.0.0.1:18555");
+    assert_eq!(bound("18555:80", None), ":18555");
+    assert_eq!(bound("80", Some(Reach::Loopback)), ":", "the project opens it");
+    let both = bound("127.0.0.1:18555:80", Some(Reach::Node));
+    assert_eq!(both, "10.0.0.7:18555 127.0.0.1:18555");
+    assert_eq!(bound("127.0.0.1::80", Some(Reach::Node)), "10.0.0.7:");
 }
 
 #[track_caller]

@@ -146,3 +146,29 @@ fn of_two_ports_for_one_the_one_that_ipv4_leads_to_is_told() {
     let inspected = serde_json::from_value(settings).unwrap();
     assert_eq!(ports(&inspected)[0].published, Some(49154));
 }
+
+#[test]
+fn a_port_is_reached_where_it_was_bound() {
+    let told = |ip: &str| {
+        let settings = serde_json::json!({"NetworkSettings": {
+            "Ports": {"80/tcp": [{"HostIp": ip, "HostPort": "8080"}]},
+            "Networks": {"a": {"IPAddress": "172.18.0.2"}},
+        }});
+        let inspected = serde_json::from_value(settings).unwrap();
+        let ports = ports(&inspected);
+        let addresses = vec!["172.18.0.2".to_owned()];
+        let (name, since) = (String::new(), SystemTime::UNIX_EPOCH);
+        let running = Running { name, pid: None, since, addresses, ports };
+        (running.ports[0].reach().to_string(), doors(&running, 80))
+    };
+    let at = |addresses: [&str; 2]| addresses.map(|address| address.parse().unwrap()).to_vec();
+    let own = "172.18.0.2:80";
+    assert_eq!(told("127.0.0.1"), ("loopback".into(), at(["127.0.0.1:8080", own])));
+    assert_eq!(told("10.0.0.7"), ("node".into(), at(["10.0.0.7:8080", own])));
+    assert_eq!(told("0.0.0.0"), ("public".into(), at(["127.0.0.1:8080", own])));
+    let both = serde_json::json!({"NetworkSettings": {"Ports": {"80/tcp": [
+        {"HostIp": "127.0.0.1", "HostPort": "80"}, {"HostIp": "10.0.0.7", "HostPort": "80"},
+    ]}}});
+    let both = ports(&serde_json::from_value(both).unwrap());
+    assert_eq!(both[0].on, "10.0.0.7".parse().ok(), "where others come");
+}

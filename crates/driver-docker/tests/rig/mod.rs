@@ -195,6 +195,8 @@ pub(crate) fn spec(id: &str, command: &[&str]) -> Spec {
         env: Default::default(),
         files: Vec::new(),
         ports: Vec::new(),
+        fixed_ports: Default::default(),
+        address: None,
         resources: Default::default(),
         stop_grace: Duration::from_secs(1),
         asks: Default::default(),

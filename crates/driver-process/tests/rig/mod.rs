@@ -16,7 +16,7 @@ use tombolo_driver::{
     Workload,
 };
 use tombolo_driver_process::{LogLimits, Options, ProcessDriver, open};
-use tombolo_model::component::Protocol;
+use tombolo_model::component::{Protocol, Reach};
 use tombolo_model::needs::Resources;
 
 /// Long, because a test machine may be busy: a passing test never waits for it.
@@ -93,6 +93,8 @@ impl Rig {
             env: Default::default(),
             files: Vec::new(),
             ports: Vec::new(),
+            fixed_ports: Default::default(),
+            address: None,
             resources: Resources::default(),
             stop_grace: DEADLINE,
             asks: Default::default(),
@@ -254,7 +256,8 @@ impl Draft {
 
     pub(crate) fn port(mut self, port: u16) -> Draft {
         let protocol = Protocol::Tcp;
-        self.0.ports.push(Port { port, protocol, published: None, exposed: false });
+        let reach = Reach::Loopback;
+        self.0.ports.push(Port { port, protocol, published: None, exposed: false, reach });
         self
     }
 

@@ -51,6 +51,9 @@ fn errors() -> Vec<Error> {
         Error::Unsupported { engine, what: "run processes".into() },
         Error::NoSuchInstance { id: id() },
         Error::NotRunning { id: id() },
+        Error::NoSuchPort { port: 81, has: vec![80, 443] },
+        Error::NoSuchPort { port: 81, has: Vec::new() },
+        Error::Refused { port: 80, why: "connection refused".into() },
         Error::TimedOut { doing: "ending it".into(), after: Duration::from_secs(30) },
         Error::Failed { doing: doing(), source: cause() },
     ]
@@ -105,6 +108,12 @@ fn an_error_says_what_its_row_in_the_table_says() {
               It may have been removed; look again.
             NotRunning: instance uid.1 is not running
               Wait until it runs, and try again.
+            NoSuchPort: its component names no port 81; it has 80, 443
+              Choose one of its ports.
+            NoSuchPort: its component names no port 81; it has none
+              Choose one of its ports.
+            ConnectionRefused: it runs, but nothing listens on its port 80: connection refused
+              Wait until it listens, and try again.
             TimedOut: ending it took longer than 30s
               The machine may be busy; it is tried again.
             Failed: cannot write a file

@@ -14,6 +14,8 @@ fn spec(id: &str) -> Spec {
         env: BTreeMap::new(),
         files: Vec::new(),
         ports: Vec::new(),
+        fixed_ports: Default::default(),
+        address: None,
         resources: tombolo_model::needs::Resources::default(),
         stop_grace: Duration::ZERO,
         asks: Default::default(),

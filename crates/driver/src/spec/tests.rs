@@ -28,7 +28,7 @@ fn check(run: Value, expose: Value, expected: Expect) {
     };
     let text = match Spec::resolve(&assignment, 1, &look_up) {
         Ok(spec) => {
-            let fixed = spec.fixed_ports();
+            let fixed: Vec<String> = spec.fixed_ports.iter().map(ToString::to_string).collect();
             assert!(!format!("{spec:?}").contains("hunter2"));
             let secrets: Vec<&[u8]> = spec.env.values().map(Secret::expose).collect();
             let secrets: Vec<_> = secrets.iter().map(|s| String::from_utf8_lossy(s)).collect();
@@ -62,8 +62,8 @@ fn entries_of_secrets_and_config_maps_are_looked_up() {
                 },
             ]
             ["1", "hunter2"]
-            [Port { port: 8080, protocol: Tcp, published: None, exposed: false }]
-            fixed {8080}
+            [Port { port: 8080, protocol: Tcp, published: None, exposed: false, reach: Loopback }]
+            fixed ["8080/tcp"]
         "#]],
     );
 }
@@ -92,8 +92,8 @@ fn a_port_is_fixed_unless_the_program_asks_for_it() {
             u-1.1
             []
             []
-            [Port { port: 90, protocol: Tcp, published: None, exposed: false }, Port { port: 80, protocol: Tcp, published: Some(8080), exposed: true }, Port { port: 70, protocol: Tcp, published: None, exposed: false }, Port { port: 60, protocol: Udp, published: None, exposed: true }]
-            fixed {60, 70, 8080}
+            [Port { port: 90, protocol: Tcp, published: None, exposed: false, reach: Loopback }, Port { port: 80, protocol: Tcp, published: Some(8080), exposed: true, reach: Public }, Port { port: 70, protocol: Tcp, published: None, exposed: false, reach: Loopback }, Port { port: 60, protocol: Udp, published: None, exposed: true, reach: Public }]
+            fixed ["70/tcp", "8080/tcp", "60/udp"]
         "#]],
     );
 }
@@ -107,8 +107,8 @@ fn a_container_holds_only_the_ports_that_it_publishes() {
             u-1.1
             []
             []
-            [Port { port: 80, protocol: Tcp, published: Some(8080), exposed: true }, Port { port: 81, protocol: Tcp, published: None, exposed: false }]
-            fixed {8080}
+            [Port { port: 80, protocol: Tcp, published: Some(8080), exposed: true, reach: Public }, Port { port: 81, protocol: Tcp, published: None, exposed: false, reach: Loopback }]
+            fixed ["8080/tcp"]
         "#]],
     );
 }
@@ -125,12 +125,27 @@ fn one_way_must_be_given() {
 }
 
 #[test]
-fn the_ports_that_a_compose_project_names_are_its_own() {
-    let ports = |list: serde_json::Value| {
-        let project = json!({"services": {"web": {"ports": list}, "db": {}}});
-        published(&project).into_iter().collect::<Vec<u16>>()
+fn a_port_is_open_to_its_own_node_unless_the_assignment_says_more() {
+    let opens = |reach: serde_json::Value| {
+        let assignment: Assignment = serde_json::from_value(json!({
+            "apiVersion": "tombolo.dev/v1alpha1",
+            "kind": "Assignment",
+            "metadata": {"name": "shop-web-0", "namespace": "default", "uid": "u-1"},
+            "spec": {
+                "app": "shop", "component": "web", "replica": 0, "site": "here", "engine": "docker",
+                "run": {"container": {"image": "web:1"}},
+                "expose": [{"port": 80}, {"port": 443}],
+                "reach": reach,
+            },
+        }))
+        .unwrap();
+        let mut spec = Spec::resolve(&assignment, 1, &|_| None).unwrap();
+        spec.address = Some(IpAddr::from([10, 0, 0, 7]));
+        let on = |port: &Port| spec.opens_on(port.reach).map(|on| on.to_string());
+        spec.ports.iter().map(|port| on(port).unwrap_or_default()).collect::<Vec<_>>()
     };
-    assert_eq!(ports(json!(["8080:80", "127.0.0.1:53:53/udp", "90"])), [53, 8080]);
-    assert_eq!(ports(json!([{"target": 80, "published": 81}, {"target": 80}])), [81]);
-    assert_eq!(ports(json!([{"target": 80, "published": "82"}, 90, "8000-8002:80"])), [82]);
+    assert_eq!(opens(json!([])), ["127.0.0.1", "127.0.0.1"]);
+    assert_eq!(opens(json!([{"port": 80, "from": "node"}])), ["10.0.0.7", "127.0.0.1"]);
+    assert_eq!(opens(json!([{"port": 443, "from": "public"}])), ["127.0.0.1", ""]);
+    assert_eq!(opens(Value::Null), ["", ""], "its controller knows of no reach");
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tombolo_model::app::Placement;
-use tombolo_model::component::Component;
+use tombolo_model::component::{Component, Connection};
 use tombolo_model::condition::{self, AVAILABLE, DEGRADED, READY};
 use tombolo_model::needs::Resources;
 use tombolo_model::{
@@ -19,6 +19,9 @@ use crate::Monotonic;
 
 /// A component and the number of the instance.
 pub(super) type Instance<'o> = (&'o str, u32);
+
+/// A component and what it says of one that it calls.
+pub(super) type Call<'o> = (&'o Component, &'o Connection);
 
 /// One App and what belongs to it.
 #[derive(Debug)]
@@ -38,6 +41,8 @@ pub(super) struct World<'o> {
     ground: Ground<'o>,
     /// By namespace and name, for those who are called from other Apps.
     by_name: BTreeMap<(&'o str, &'o str), usize>,
+    /// By namespace and App: who calls it from other Apps.
+    callers: BTreeMap<(&'o str, &'o str), Vec<Call<'o>>>,
     pub now: Monotonic,
 }
 
@@ -76,7 +81,22 @@ impl<'o> World<'o> {
             (namespace, app.metadata.name.as_deref().unwrap_or_default())
         };
         let by_name = observed.apps.iter().map(name).zip(0..).collect();
-        World { views, observed, ground, by_name, now }
+        let callers = callers(&observed.apps);
+        World { views, observed, ground, by_name, callers, now }
+    }
+
+    /// Who calls a component of an App, from that App or from another one.
+    pub(super) fn callers<'w>(
+        &'w self,
+        view: &View<'o>,
+        component: &'w str,
+    ) -> impl Iterator<Item = Call<'o>> + 'w {
+        let metadata = &view.app.metadata;
+        let namespace = metadata.namespace.as_deref().unwrap_or_default();
+        let name = metadata.name.as_deref().unwrap_or_default();
+        let others = self.callers.get(&(namespace, name)).into_iter().flatten().copied();
+        let own = calls(view.app).filter(|(_, connection)| connection.app.is_none());
+        others.chain(own).filter(move |(_, connection)| connection.to == component)
     }
 
     pub(super) fn view(&self, namespace: Option<&str>, name: &str) -> Option<&View<'o>> {
@@ -228,6 +248,23 @@ impl<'o> World<'o> {
         }
         at
     }
+}
+
+fn calls(app: &App) -> impl Iterator<Item = Call<'_>> {
+    let components = app.spec.components.iter();
+    components.flat_map(|caller| caller.connects.iter().map(move |called| (caller, called)))
+}
+
+fn callers(apps: &[Shared<App>]) -> BTreeMap<(&str, &str), Vec<Call<'_>>> {
+    let mut callers: BTreeMap<(&str, &str), Vec<Call<'_>>> = BTreeMap::new();
+    for app in apps {
+        let namespace = app.metadata.namespace.as_deref().unwrap_or_default();
+        for call in calls(app) {
+            let Some(name) = call.1.app.as_deref() else { continue };
+            callers.entry((namespace, name)).or_default().push(call);
+        }
+    }
+    callers
 }
 
 impl<'o> View<'o> {

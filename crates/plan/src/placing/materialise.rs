@@ -16,6 +16,7 @@ use super::current::{Instance, View, World};
 use super::doubt::was_up;
 use super::verdict::Verdict;
 use super::{Action, Verb, peers};
+use crate::reach;
 
 /// What is left of the 253 characters of a name after component, number and hash.
 const APP_CHARS_MAX: usize = 160;
@@ -158,7 +159,13 @@ impl<'o> Change<'o> {
         // Whoever holds the state goes on holding it, and a new generation of the App alone is no
         // reason to touch what did not change.
         let (fence, app_generation) = (known.spec.fence, known.spec.app_generation);
-        let spec = AssignmentSpec { fence, app_generation, ..wanted };
+        let reach = match (&known.spec.reach, wanted.reach) {
+            (Some(open), Some(wanted)) if generation == app_generation => {
+                Some(reach::widest(open, &wanted))
+            }
+            (_, wanted) => wanted,
+        };
+        let spec = AssignmentSpec { fence, app_generation, reach, ..wanted };
         if spec == known.spec {
             return None;
         }
@@ -289,6 +296,8 @@ fn assignment(
             .filter(|r| *r != Resources::default()),
         peers: peers::peers(view, component, at, world),
         expose: component.expose.clone(),
+        reach: (!component.expose.is_empty())
+            .then(|| reach::open(component, world.callers(view, &component.name))),
         health: component.health.clone(),
         stop_grace: component.stop_grace,
         disconnect: component.disconnect.clone().or_else(|| app.spec.disconnect.clone()),

@@ -10,7 +10,7 @@ use tombolo_model::component::{Component, Connection, OnMove};
 
 use super::current::{View, World};
 use super::doubt::was_up;
-use super::status;
+use crate::reach;
 
 /// Addresses that an instance is told of one other component.
 const ADDRESSES_MAX: usize = 1024;
@@ -48,7 +48,8 @@ pub(super) fn peers(
         let there = callee.own.values().filter(|own| own.spec.component == connection.to);
         for own in there.filter(|own| serves(own)) {
             let rank = rank(own, at, world);
-            for (host, port) in status::reached(own, port, connection.protocol) {
+            let Some(status) = &own.status else { continue };
+            for (host, port) in reach::from_elsewhere(status, port, connection.protocol) {
                 let best = reached.entry(format!("{host}:{port}")).or_insert(rank);
                 *best = rank.min(*best);
             }

@@ -8,13 +8,14 @@ use tombolo_model::app::{Endpoint, Placement, Unplaced};
 use tombolo_model::component::{Expose, Protocol};
 use tombolo_model::condition::{self, AVAILABLE, DEGRADED, Finding, PLACED, READY};
 use tombolo_model::phrase::first_few;
-use tombolo_model::{AppPhase, AppStatus, Assignment, ConditionStatus, Reason};
+use tombolo_model::{AppPhase, AppStatus, ConditionStatus, Reason};
 use tombolo_placement::ask;
 
 use super::News;
 use super::cause;
 use super::current::View;
 use super::verdict::Verdict;
+use crate::reach;
 
 /// A person reads this much.
 const MESSAGE_CHARS_MAX: usize = 1024;
@@ -212,14 +213,15 @@ fn some_of(names: &[String]) -> String {
     first_few(names, NAMED_MAX)
 }
 
-/// Every address of every port that others may reach.
+/// Every address of every exposed port under which other machines reach it.
 fn endpoints(view: &View<'_>, placements: &[Placement]) -> Vec<Endpoint> {
     let mut endpoints = Vec::new();
     for at in placements.iter().filter(|at| at.ready) {
         let Some(assignment) = view.assignment(at) else { continue };
         let Some(component) = view.component(&at.component) else { continue };
+        let Some(status) = &assignment.status else { continue };
         for expose in &component.expose {
-            for (host, port) in reached(assignment, expose.port, expose.protocol) {
+            for (host, port) in reach::from_elsewhere(status, expose.port, expose.protocol) {
                 endpoints.push(Endpoint {
                     component: at.component.clone(),
                     port: expose.port,
@@ -242,24 +244,6 @@ fn url(expose: &Expose, host: &str, port: u16) -> String {
         Protocol::Https => "https",
     };
     format!("{scheme}://{host}:{port}")
-}
-
-/// Hosts and ports under which a port of an instance is reached.
-pub(super) fn reached(
-    assignment: &Assignment,
-    port: u16,
-    protocol: Protocol,
-) -> Vec<(String, u16)> {
-    let Some(status) = &assignment.status else { return Vec::new() };
-    let published = status.ports.iter().find(|one| one.port == port && one.protocol == protocol);
-    let published = published.or_else(|| status.ports.iter().find(|one| one.port == port));
-    let port = published.and_then(|one| one.published).unwrap_or(port);
-    status.addresses.iter().map(|host| (bracketed(host), port)).collect()
-}
-
-/// An IPv6 address stands in brackets before a port.
-fn bracketed(host: &str) -> String {
-    if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.to_owned() }
 }
 
 /// What people should hear of: what is new in the placements, and what no longer has any.

@@ -110,3 +110,37 @@ fn a_caller_that_is_bound_to_an_address_is_restarted_when_that_is_gone() {
     stage.settle();
     assert_eq!(called(&stage), ["c1.example:5432 bound to c1.example:5432"; 2]);
 }
+
+#[test]
+fn a_port_is_opened_for_a_caller_of_another_app_and_one_that_moves_or_goes_restarts_nobody() {
+    let mut stage = Stage::new(&["a1:4", "b1:4"]);
+    let mut data = component("data", 1, "100m");
+    data["expose"] = json!([{"port": 5432}]);
+    stage.apply("store", app(&[data]));
+    stage.settle();
+    let called = |stage: &Stage| {
+        let mut all = stage.observed.assignments.iter();
+        all.find(|one| one.spec.component == "data").unwrap().spec.clone()
+    };
+    assert_eq!(called(&stage).reach, Some(Vec::new()), "nobody calls it");
+    let caller = |node: &str| {
+        let mut web = component("web", 1, "100m");
+        web["connects"] = json!([{"to": "data", "app": "store"}]);
+        web["needs"]["nodes"] = json!([node]);
+        app(&[web])
+    };
+    stage.apply("shop", caller("a1"));
+    stage.settle();
+    let open = called(&stage);
+    let shown: Vec<String> =
+        open.reach.iter().flatten().map(|one| format!("{} {}", one.port, one.from)).collect();
+    assert_eq!(shown, ["5432 node"]);
+    stage.apply("shop", caller("b1"));
+    stage.settle();
+    assert_eq!(called(&stage), open, "its caller has moved");
+    let mut quiet = component("web", 1, "100m");
+    quiet["needs"]["nodes"] = json!(["b1"]);
+    stage.apply("shop", app(&[quiet]));
+    stage.settle();
+    assert_eq!(called(&stage), open, "nobody calls it any more");
+}
