@@ -1,12 +1,15 @@
 //! One instance that wants a place: the needs of its component and what is particular about this
 //! instance. Made by [`crate::compile`], read by [`crate::filter`] and [`crate::score`].
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 use tombolo_model::Engine;
 use tombolo_model::characteristics::EngineVersion;
 use tombolo_model::component::Component;
 use tombolo_model::needs::{Needs, PlaceKey, PlaceOperator, Resources};
+use tombolo_model::ports::{self, NodePort};
+use tombolo_model::run::Run;
 
 use crate::continuum::{self, Amounts, NodeRow};
 use crate::paths::Ways;
@@ -15,6 +18,8 @@ use crate::paths::Ways;
 pub const INSTANCES_MAX: usize = 10_000;
 
 static NO_NEEDS: LazyLock<Needs> = LazyLock::new(Needs::default);
+/// Holds the ports that an instance still asks for.
+static NOBODY: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from(""));
 
 /// One instance that wants a place.
 #[derive(Clone, Debug)]
@@ -65,7 +70,8 @@ pub(crate) enum Leads {
 impl<'a> Ask<'a> {
     pub(crate) fn new(component: &'a Component, slot: Slot<'a>) -> Ask<'a> {
         let needs = component.needs.as_ref().unwrap_or(&NO_NEEDS);
-        let demand = Amounts::of_needs(needs);
+        let ports = fixed_ports(component);
+        let demand = Amounts::of_needs(needs).with_ports(ports, &NOBODY);
         Ask { component, needs, demand, slot, reaches: Vec::new(), staying: None }
     }
 
@@ -85,14 +91,26 @@ impl<'a> Ask<'a> {
 
     /// The first way to run the component that the engine can run.
     pub(crate) fn run_on(&self, engine: Engine) -> Option<usize> {
-        if !self.needs.engines.is_empty() && !self.needs.engines.contains(&engine) {
-            return None;
-        }
-        self.component
-            .run
-            .iter()
-            .position(|run| run.way().is_some_and(|way| way.engines().contains(&engine)))
+        way_on(self.component, self.needs, engine)
     }
+}
+
+fn way_on(component: &Component, needs: &Needs, engine: Engine) -> Option<usize> {
+    if !needs.engines.is_empty() && !needs.engines.contains(&engine) {
+        return None;
+    }
+    let runs = |run: &Run| run.way().is_some_and(|way| way.engines().contains(&engine));
+    component.run.iter().position(runs)
+}
+
+/// The ports of its node that an instance must have whichever way it runs: of one that needs them for
+/// some way alone, nobody can say before it has a place.
+pub(crate) fn fixed_ports(component: &Component) -> BTreeSet<NodePort> {
+    let needs = component.needs.as_ref().unwrap_or(&NO_NEEDS);
+    let ways = Engine::ALL.iter().filter_map(|engine| way_on(component, needs, *engine));
+    let ways: BTreeSet<usize> = ways.collect();
+    let each = ways.into_iter().map(|way| ports::stated(&component.run[way], &component.expose));
+    each.reduce(|all, more| &all & &more).unwrap_or_default()
 }
 
 /// The way by which each engine would run a component, in the order of [`Engine::ALL`]; the lower,

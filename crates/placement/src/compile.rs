@@ -27,7 +27,7 @@ use crate::running::{Roster, Running, Strike};
 use crate::score::{Ground, Mix, Wish};
 
 pub(crate) use layout::reserved;
-pub(crate) use resources::say as say_amount;
+pub(crate) use resources::{is_port, say as say_amount};
 pub(crate) use scope::{Scoped, amounts};
 
 /// What to plan, and how.
@@ -215,7 +215,7 @@ impl<'c, 'a> Compiled<'c, 'a> {
                     let item = ItemId::new(self.origins.len());
                     part.items.push(item);
                     by_instance.entry((app, component)).or_default().push(item);
-                    let demand = resources::each(&self.asks[ask].demand, &resources);
+                    let demand = resources::demand(&self.asks[ask].demand, &resources);
                     self.problem.items.push(Item { id, class, demand, ..Item::default() });
                     self.origins.push(Origin::Wanted { app, component, replica, ask });
                 }

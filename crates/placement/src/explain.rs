@@ -175,6 +175,7 @@ fn as_planned(compiled: &Compiled<'_, '_>, chosen: &[Option<Choice>]) -> Vec<Run
             node: row.name.to_owned(),
             engine: engine_of(*choice).unwrap_or(row.engine),
             resources: None,
+            ports: None,
             hold: Hold::Held,
         });
     }

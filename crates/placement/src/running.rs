@@ -1,8 +1,9 @@
 //! What runs now, as the placement loop reads it from Assignments. Input of [`crate::plan()`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tombolo_model::needs::Resources;
+use tombolo_model::ports::NodePort;
 use tombolo_model::{AppId, Engine};
 
 /// An instance that was given a place before.
@@ -16,6 +17,8 @@ pub struct Running {
     pub engine: Engine,
     /// What it was given; the needs of its component when left out.
     pub resources: Option<Resources>,
+    /// The ports of the node that it has; those that its component must have when left out.
+    pub ports: Option<BTreeSet<NodePort>>,
     pub hold: Hold,
 }
 

@@ -147,6 +147,7 @@ fn running(words: &[&str]) -> Running {
         node: words[4].to_owned(),
         engine: tombolo_model::Engine::Docker,
         resources: None,
+        ports: None,
         hold: if words.contains(&"lost") { Hold::Lost } else { Hold::Held },
     }
 }
@@ -202,6 +203,7 @@ impl World {
                     node: instance.placement.node.clone().unwrap(),
                     engine: instance.placement.engine.unwrap(),
                     resources: Some(instance.resources.clone()),
+                    ports: None,
                     hold: Hold::Held,
                 });
             }

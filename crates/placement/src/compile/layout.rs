@@ -149,7 +149,11 @@ fn place_nodes(compiled: &mut Compiled<'_, '_>, plan: &ZonePlan) {
         compiled.problem.nodes.push(Node {
             id: [site.name, "/", row.name].concat(),
             zone: ZoneId(plan.zone_of(row.zone, site.zone)),
-            capacity: resources::each(&compiled.free[node as usize], &compiled.problem.resources),
+            capacity: resources::capacity(
+                row,
+                &compiled.free[node as usize],
+                &compiled.problem.resources,
+            ),
         });
     }
 }

@@ -7,7 +7,7 @@ use tombolo_model::{App, AppId};
 
 use super::unsettled::Looker;
 use super::{Options, Scope};
-use crate::ask::{Leads, Reach};
+use crate::ask::{self, Leads, Reach};
 use crate::continuum::{Amounts, Continuum};
 use crate::paths::WayBook;
 use crate::running::{Hold, Roster, Running};
@@ -85,11 +85,24 @@ pub(crate) fn amounts<'r>(running: &'r Running, app: Option<&'r App>) -> Amounts
     let components = app.map_or(&[][..], |app| &app.spec.components);
     let component = components.iter().find(|component| component.name == running.component);
     let needs = component.and_then(|component| component.needs.as_ref());
-    let Some(resources) = &running.resources else {
-        return needs.map(Amounts::of_needs).unwrap_or_default();
+    let amounts = match (&running.resources, needs) {
+        (None, needs) => needs.map(Amounts::of_needs).unwrap_or_default(),
+        (Some(resources), needs) => {
+            let memory = needs.and_then(|needs| needs.gpu_memory);
+            Amounts::of_resources(resources)
+                .with_gpu_memory(memory.map_or(0, |memory| memory.get()))
+        }
     };
-    let memory = needs.and_then(|needs| needs.gpu_memory).map_or(0, |memory| memory.get());
-    Amounts::of_resources(resources).with_gpu_memory(memory)
+    let must_have = || component.map(ask::fixed_ports);
+    let ports = running.ports.clone().or_else(must_have).unwrap_or_default();
+    if ports.is_empty() {
+        return amounts;
+    }
+    let holder = match &running.app {
+        Some(app) => format!("{app}/{}/{}", running.component, running.replica),
+        None => format!("{} on its way out", running.component),
+    };
+    amounts.with_ports(ports, &holder.into())
 }
 
 /// The bound on the way to each site with users.

@@ -21,7 +21,7 @@ use crate::running::{Hold, Roster, Running};
 pub(super) struct Looker<'l, 'a> {
     continuum: &'l Continuum<'a>,
     roster: &'l Roster<'l>,
-    /// Nodes that have become too small for what runs on them.
+    /// Nodes that have become too small for what runs on them, or on which two want one port.
     crowded: BTreeSet<u32>,
     /// Links that have become too narrow for what is set aside on them.
     narrow: BTreeSet<u32>,
@@ -181,13 +181,19 @@ fn crowded(
 ) -> BTreeSet<u32> {
     let by_id: BTreeMap<&AppId, &App> = ids.iter().zip(apps.iter().copied()).collect();
     let mut used: BTreeMap<u32, Amounts<'_>> = BTreeMap::new();
+    // Two there must have the same port.
+    let mut contested: BTreeSet<u32> = BTreeSet::new();
     for running in roster.iter().filter(|running| running.hold == Hold::Held) {
         if let Some(node) = continuum.node_index(&running.node) {
             let amounts =
                 scope::amounts(running, running.app.as_ref().and_then(|id| by_id.get(id)).copied());
-            used.entry(node).or_default().add(&amounts);
+            let used = used.entry(node).or_default();
+            if amounts.ports.keys().any(|port| used.ports.contains_key(port)) {
+                contested.insert(node);
+            }
+            used.add(&amounts);
         }
     }
     used.retain(|node, used| used.exceed(&continuum.node(*node).total));
-    used.into_keys().collect()
+    used.into_keys().chain(contested).collect()
 }

@@ -1,14 +1,16 @@
 //! Amounts of what a node gives and an instance takes, as whole numbers.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tombolo_model::Node;
 use tombolo_model::characteristics::{Characteristics, DeviceStatus};
 use tombolo_model::needs::{Needs, Resources};
+use tombolo_model::ports::NodePort;
 
 use super::attached::Attached;
 
-/// Processor time, memory, storage, graphics processors and devices.
+/// Processor time, memory, storage, graphics processors, devices and ports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Amounts<'a> {
     pub cpu_millis: u64,
@@ -17,6 +19,9 @@ pub struct Amounts<'a> {
     pub gpu: u64,
     /// By the names under which they can be asked for.
     pub devices: BTreeMap<&'a str, u64>,
+    /// Of an instance, the ports of its node that it must have; of a node, those that are taken. By
+    /// whom, as far as that is known.
+    pub(crate) ports: BTreeMap<NodePort, Arc<str>>,
     /// What counts do not say; few have any of it.
     pub(super) attached: Option<Box<Attached<'a>>>,
 }
@@ -34,6 +39,7 @@ impl<'a> Amounts<'a> {
         let mut amounts = match allocatable {
             Some(known) => Amounts {
                 attached: None,
+                ports: BTreeMap::new(),
                 cpu_millis: known.cpu.map_or(whole.cpu_millis, |cpu| cpu.millis()),
                 memory_bytes: known.memory.map_or(whole.memory_bytes, |memory| memory.get()),
                 storage_bytes: known.storage.map_or(whole.storage_bytes, |storage| storage.get()),
@@ -63,6 +69,7 @@ impl<'a> Amounts<'a> {
                 .iter()
                 .map(|(name, count)| (name.as_str(), u64::from(*count)))
                 .collect(),
+            ports: BTreeMap::new(),
             attached: Attached::asked(gpu, 0),
         }
     }
@@ -77,6 +84,7 @@ impl<'a> Amounts<'a> {
             storage_bytes: needs.storage.map_or(0, |storage| storage.get()),
             gpu,
             devices: needs.devices.iter().map(|name| (name.as_str(), 1)).collect(),
+            ports: BTreeMap::new(),
             attached: Attached::asked(gpu, needs.gpu_memory.map_or(0, |memory| memory.get())),
         }
     }
@@ -121,6 +129,16 @@ impl<'a> Amounts<'a> {
         self
     }
 
+    /// The same, of an instance that must have these ports of its node.
+    pub(crate) fn with_ports(
+        mut self,
+        ports: impl IntoIterator<Item = NodePort>,
+        holder: &Arc<str>,
+    ) -> Amounts<'a> {
+        self.ports = ports.into_iter().map(|port| (port, Arc::clone(holder))).collect();
+        self
+    }
+
     pub fn add(&mut self, other: &Amounts<'a>) {
         self.cpu_millis = self.cpu_millis.saturating_add(other.cpu_millis);
         self.memory_bytes = self.memory_bytes.saturating_add(other.memory_bytes);
@@ -130,6 +148,7 @@ impl<'a> Amounts<'a> {
             let sum = self.devices.entry(name).or_insert(0);
             *sum = sum.saturating_add(*count);
         }
+        self.ports.extend(other.ports.iter().map(|(port, holder)| (*port, Arc::clone(holder))));
     }
 
     /// What is left when `used` is taken away; nothing goes below 0.
@@ -144,6 +163,10 @@ impl<'a> Amounts<'a> {
                 .iter()
                 .map(|(name, count)| (*name, count.saturating_sub(used.device(name))))
                 .collect(),
+            ports: {
+                let both = self.ports.iter().chain(&used.ports);
+                both.map(|(port, holder)| (*port, Arc::clone(holder))).collect()
+            },
             attached: self.attached.as_ref().map(|attached| Box::new(attached.without(used))),
         }
     }

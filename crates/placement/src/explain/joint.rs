@@ -9,7 +9,7 @@ use tombolo_solver::select::{Limits, Outcome, Selection, select};
 
 use super::Lack;
 use super::decision::amount;
-use crate::compile::{Compiled, EdgeOrigin, Origin};
+use crate::compile::{self, Compiled, EdgeOrigin, Origin};
 use crate::paths::UNMEASURED_US;
 use crate::words;
 
@@ -329,6 +329,9 @@ fn mend(
     fits: &dyn Fn(&Problem) -> bool,
 ) -> Option<String> {
     match rule {
+        Rule::Room(resource) if compile::is_port(&compiled.problem.resources[resource]) => {
+            Some("they would fit if each published another port".to_owned())
+        }
         Rule::Room(resource) => more_room(compiled, resource, found, fits),
         Rule::Latency(origin) => more_time(compiled, origin, found, fits),
         Rule::Bandwidth(origin) => less_bandwidth(compiled, origin, fits),

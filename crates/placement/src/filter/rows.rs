@@ -1,7 +1,9 @@
 //! The table of hard needs, in the order in which a person would check them.
 
+use tombolo_model::Engine;
 use tombolo_model::keys::TAINT_DRAIN;
 use tombolo_model::needs::{PlaceKey, PlaceOperator, Taint, TaintEffect, Toleration};
+use tombolo_model::ports::NodePort;
 
 use super::{Look, Mend, Need, allowed};
 use crate::ask::{Ask, Slot};
@@ -185,6 +187,20 @@ pub(crate) const NEEDS: &[Need] = &[
             count => format!("has {count}, in use"),
         },
         mend: |look, k| mend(2.0, format!("without device {}", look.ask.needs.devices[k])),
+    },
+    Need {
+        name: "ports",
+        amount: false,
+        granted: false,
+        count: |ask| ask.demand.ports.len(),
+        asks: |ask, k| port(ask, k).to_string(),
+        admits: |look, k| holder(look, k).is_none(),
+        wants: |ask, k| format!("port {} of the node", port(ask, k)),
+        has: |look, k| match holder(look, k) {
+            Some(holder) => format!("has given it to {holder}"),
+            None => "has it".into(),
+        },
+        mend: |look, k| mend(1.5, format!("with another port than {}", port(look.ask, k))),
     },
     Need {
         name: LABELS,
@@ -418,7 +434,7 @@ fn tolerated(taint: &Taint, by: &Toleration) -> bool {
 }
 
 fn engines(ask: &Ask<'_>) -> String {
-    let able = tombolo_model::Engine::ALL.iter().filter(|engine| ask.run_on(**engine).is_some());
+    let able = Engine::ALL.iter().filter(|engine| ask.run_on(**engine).is_some());
     let able: Vec<String> = able.map(ToString::to_string).collect();
     words::any_of(&able)
 }
@@ -429,6 +445,16 @@ pub(super) fn label<'a>(ask: &Ask<'a>, number: usize) -> (&'a str, &'a str) {
         (None, Slot::Label(key, value)) => (key, value),
         (None, Slot::Alike | Slot::Place(..) | Slot::AnyPlace) => ("", ""),
     }
+}
+
+fn port(ask: &Ask<'_>, number: usize) -> NodePort {
+    *ask.demand.ports.keys().nth(number).expect("`count` counts these")
+}
+
+/// Who has the port already. A cluster has ports of its own.
+fn holder<'l>(look: &Look<'l, '_>, number: usize) -> Option<&'l str> {
+    let holder = look.left.ports.get(&port(look.ask, number)).map(AsRef::as_ref);
+    holder.filter(|_| look.row().engine != Engine::Kubernetes)
 }
 
 fn large_gpus(look: &Look<'_, '_>) -> u64 {

@@ -2,6 +2,7 @@
 
 mod devices;
 mod packing;
+mod ports;
 mod unsettled;
 
 use std::collections::BTreeSet;

@@ -7,6 +7,7 @@ use tombolo_model::app::Placement;
 use tombolo_model::component::{Component, Connection};
 use tombolo_model::condition::{self, AVAILABLE, DEGRADED, READY};
 use tombolo_model::needs::Resources;
+use tombolo_model::ports::{self, NodePort};
 use tombolo_model::{
     App, AppId, Assignment, Condition, ConditionStatus, InstanceKey, Node, Privilege, Reason,
     Shared, Site,
@@ -142,6 +143,7 @@ impl<'o> World<'o> {
             running.extend(view.current.values().filter_map(|at| self.held(view, at)));
         }
         let mut room = self.room(&running);
+        let held: BTreeSet<(String, NodePort)> = ports_held(&running);
         for assignment in self.leaving() {
             let Some(node) = assignment.spec.node.as_deref() else { continue };
             let used = assignment.spec.resources.clone().unwrap_or_default();
@@ -151,6 +153,8 @@ impl<'o> World<'o> {
                 continue;
             }
             let replica = u32::try_from(running.len()).unwrap_or(u32::MAX);
+            let mut ports = fixed_ports(assignment);
+            ports.retain(|port| !held.contains(&(node.to_owned(), *port)));
             running.push(Running {
                 app: None,
                 component: assignment.spec.component.clone(),
@@ -158,6 +162,7 @@ impl<'o> World<'o> {
                 node: node.to_owned(),
                 engine: assignment.spec.engine,
                 resources: Some(used),
+                ports: Some(ports),
                 hold: Hold::Held,
             });
         }
@@ -176,6 +181,7 @@ impl<'o> World<'o> {
             node,
             engine: at.engine?,
             resources: assignment.and_then(|assignment| assignment.spec.resources.clone()),
+            ports: assignment.map(|assignment| fixed_ports(assignment)),
             hold: if lost { Hold::Lost } else { Hold::Held },
         })
     }
@@ -361,6 +367,17 @@ fn is_silent(conditions: &[Condition]) -> bool {
         ConditionStatus::True => false,
         ConditionStatus::False | ConditionStatus::Unknown => true,
     })
+}
+
+/// The ports of its node that an instance has.
+fn fixed_ports(assignment: &Assignment) -> BTreeSet<NodePort> {
+    ports::stated(&assignment.spec.run, &assignment.spec.expose)
+}
+
+/// By node: the ports of those who have a place there.
+fn ports_held(running: &[Running]) -> BTreeSet<(String, NodePort)> {
+    let held = running.iter().filter(|one| one.hold == Hold::Held);
+    held.flat_map(|one| one.ports.iter().flatten().map(|port| (one.node.clone(), *port))).collect()
 }
 
 /// Takes from what is left; whether there was enough.
