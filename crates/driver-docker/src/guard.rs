@@ -124,6 +124,12 @@ struct Container {
     name: String,
 }
 
+impl Container {
+    fn is_asked(&self) -> bool {
+        tag::stopping_until(&self.name).is_some()
+    }
+}
+
 impl<'a> Guard<'a> {
     fn new(folder: &'a Path) -> Guard<'a> {
         Guard {
@@ -191,30 +197,37 @@ impl<'a> Guard<'a> {
             self.ending.entry(id.clone()).or_insert(kill_at_ms);
         }
         let is_over = now_ms() >= kill_at_ms;
-        let mut left = 0;
-        for container in &containers {
-            let asked = tag::stopping_until(&container.name).is_some();
-            if !asked && !asks {
-                continue;
-            }
-            left += 1;
-            match (asked, is_over) {
-                (_, true) => {
-                    mark(&used.socket, container, kill_at_ms)?;
-                    signal(&used.socket, container, KILL)?;
-                }
-                (false, false) => {
-                    mark(&used.socket, container, kill_at_ms)?;
-                    signal(&used.socket, container, &stop_signal(&used.socket, container)?)?;
-                }
-                (true, false) => (),
-            }
-        }
-        if left == 0 && !asks {
+        let of_it = containers.iter().filter(|container| asks || container.is_asked());
+        let of_it: Vec<&Container> = of_it.collect();
+        if of_it.is_empty() && !asks {
             self.ending.remove(id);
         }
-        Ok(())
+        let mut done = Ok(());
+        for container in of_it {
+            // One that cannot be ended keeps none of the others.
+            let ended = match is_over {
+                true => kill(&used.socket, container, kill_at_ms),
+                false => ask(&used.socket, container, kill_at_ms),
+            };
+            done = done.and(ended);
+        }
+        done
     }
+}
+
+fn ask(socket: &Path, container: &Container, kill_at_ms: u64) -> io::Result<()> {
+    if container.is_asked() {
+        return Ok(());
+    }
+    let wish = stop_signal(socket, container)?;
+    mark(socket, container, kill_at_ms)?;
+    signal(socket, container, &wish)
+}
+
+fn kill(socket: &Path, container: &Container, kill_at_ms: u64) -> io::Result<()> {
+    // It ends also if nobody can be told that it was ordered.
+    let marked = mark(socket, container, kill_at_ms);
+    signal(socket, container, KILL).and(marked)
 }
 
 /// What runs of the instance, all parts of a project among them.
@@ -235,7 +248,7 @@ fn containers(listed: &Value) -> Vec<Container> {
 /// Writes down at the engine that it was asked to end, as the driver does, so that the next agent does
 /// not take the end for a failure.
 fn mark(socket: &Path, container: &Container, kill_at_ms: u64) -> io::Result<()> {
-    if tag::stopping_until(&container.name).is_some() {
+    if container.is_asked() {
         return Ok(());
     }
     let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
