@@ -12,7 +12,7 @@ use tombolo_model::assignment::Peer;
 use tombolo_model::phrase::with_causes;
 use tombolo_model::ports::NodePort;
 use tombolo_model::run::{KeyRef, Volume, Way};
-use tombolo_model::{Assignment, Engine};
+use tombolo_model::{AppId, Assignment, Engine};
 use tombolo_plan::instances::{Before, Problem, Wanted};
 use tombolo_plan::reach;
 
@@ -95,7 +95,8 @@ pub fn job(assignment: &Assignment, around: &Surroundings<'_>) -> Job {
     });
     let wanted = Wanted {
         revision,
-        app: app(assignment),
+        // Two Apps of one name in two namespaces are two.
+        app: AppId::owning(assignment).to_string(),
         component: spec.component.clone(),
         after: spec
             .peers
@@ -112,12 +113,6 @@ pub fn job(assignment: &Assignment, around: &Surroundings<'_>) -> Job {
         fallback: around.fallback.filter(|fallback| *fallback != revision),
     };
     Job { wanted, spec: resolved, unanswered }
-}
-
-/// An App is known by its namespace too: two of one name are two.
-fn app(assignment: &Assignment) -> String {
-    let namespace = assignment.metadata.namespace.as_deref().unwrap_or_default();
-    format!("{namespace}/{}", assignment.spec.app)
 }
 
 fn before(caller: &Assignment, peer: &Peer, nearby: &Nearby) -> Before {

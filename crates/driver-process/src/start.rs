@@ -14,7 +14,7 @@ use tombolo_driver::{
     DeadlineRecord, Error, Exit, InstanceId, Origin, Process, PublishedPort, Result, Secret, Spec,
     State, Workload,
 };
-use tombolo_model::Engine;
+use tombolo_model::{AppId, Engine};
 
 use crate::cgroup::{self, Limits};
 use crate::folder::{Folder, InstanceRecord};
@@ -177,7 +177,7 @@ fn unreached(work: &Path, user: (u32, u32)) -> Option<String> {
 /// The user of its App.
 fn user_of_app(inner: &Inner, spec: &Spec) -> Result<(u32, u32)> {
     let doing = |error| Error::io("find a user to run it as", error);
-    let app = |origin: &Origin| format!("{}/{}", origin.namespace, origin.app);
+    let app = |origin: &Origin| AppId::new(&origin.namespace, &origin.app).to_string();
     let records = inner.ids().into_iter().filter_map(|id| inner.folder(&id).instance());
     let known = records.map(|record| app(&record.origin)).collect();
     let mut users = inner.users.lock().unwrap_or_else(PoisonError::into_inner);

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tombolo_model::characteristics::{Device, DeviceStatus};
 
-use crate::root::{EntryKind, Root, Seen};
+use crate::root::{Root, Seen};
 
 const DEVICES_MAX: usize = 128;
 /// Processes and open files that are looked at to see who holds a device.
@@ -210,11 +210,6 @@ fn held<'a>(root: &Root, paths: &BTreeSet<&'a str>) -> BTreeSet<&'a str> {
         left = left.saturating_sub(files.len());
     }
     held
-}
-
-/// Whether a path is a device, for those who hand one to a workload.
-pub fn is_device(root: &Root, path: &str) -> bool {
-    root.entry(path).present().is_some_and(|entry| entry.kind == EntryKind::Device)
 }
 
 #[cfg(test)]

@@ -115,10 +115,6 @@ impl Home {
     pub fn kubeconfig(&self) -> PathBuf {
         self.folder.join(KUBECONFIG)
     }
-
-    pub fn admin_token(&self) -> PathBuf {
-        self.folder.join(ADMIN_TOKEN)
-    }
 }
 
 /// The admin token of a data folder, for the shell when it has no kubeconfig.

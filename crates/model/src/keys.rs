@@ -6,8 +6,6 @@ pub const GROUP: &str = "tombolo.dev";
 pub const VERSION: &str = "v1alpha1";
 /// Group and version as objects carry them.
 pub const API_VERSION: &str = "tombolo.dev/v1alpha1";
-/// The category that `get tombolo` lists.
-pub const CATEGORY: &str = "tombolo";
 
 /// Where Leases and other objects of the system itself live.
 pub const SYSTEM_NAMESPACE: &str = "tombolo-system";
@@ -31,10 +29,6 @@ pub const LABEL_REPLICA: &str = "tombolo.dev/replica";
 pub const LABEL_SITE: &str = "tombolo.dev/site";
 /// On an Assignment: the Node.
 pub const LABEL_NODE: &str = "tombolo.dev/node";
-/// On a workload inside an engine: the Assignment (`namespace.name`) that wanted it.
-pub const LABEL_ASSIGNMENT: &str = "tombolo.dev/assignment";
-/// On everything that Tombolo made inside an engine.
-pub const LABEL_MANAGED: &str = "tombolo.dev/managed";
 
 /// On an App that is owned by a foreign object: which state of it the App was made of.
 pub const ANNOTATION_MADE_OF: &str = "tombolo.dev/made-of";
@@ -56,17 +50,9 @@ pub const ANNOTATION_ADDRESSES: &str = "tombolo.dev/addresses";
 pub const ANNOTATION_PROBE: &str = "tombolo.dev/probe";
 /// On the Lease of a Node: which of those its agent reaches, as `node=yes` or `node=no`.
 pub const ANNOTATION_REACHED: &str = "tombolo.dev/reached";
-/// Keeps an App until its Assignments are gone.
-pub const FINALIZER_APP: &str = "tombolo.dev/assignments";
 /// Keeps an Assignment until its agent has taken the workload down.
 pub const FINALIZER_ASSIGNMENT: &str = "tombolo.dev/undeploy";
-/// Keeps a Site until its Nodes are gone.
-pub const FINALIZER_SITE: &str = "tombolo.dev/nodes";
-/// Keeps a Node until nothing is assigned to it.
-pub const FINALIZER_NODE: &str = "tombolo.dev/drain";
 
-/// Taint that the controller puts on a Node whose Lease has lapsed.
-pub const TAINT_NOT_READY: &str = "tombolo.dev/not-ready";
 /// Taint that a drain puts on a Node.
 pub const TAINT_DRAIN: &str = "tombolo.dev/drain";
 

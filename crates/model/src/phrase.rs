@@ -3,6 +3,18 @@
 /// `web/0, web/1 and 7 more`: the first few of many, so that a message stays readable.
 #[must_use]
 pub fn first_few(all: impl IntoIterator<Item: AsRef<str>>, max: usize) -> String {
+    first_few_joined(all, max, ", ", " and ")
+}
+
+/// The same with other words: `between` stands between two of them, `last` before the rest, which is
+/// counted.
+#[must_use]
+pub fn first_few_joined(
+    all: impl IntoIterator<Item: AsRef<str>>,
+    max: usize,
+    between: &str,
+    last: &str,
+) -> String {
     let mut text = String::new();
     let mut more = 0_usize;
     for (at, item) in all.into_iter().enumerate() {
@@ -11,13 +23,13 @@ pub fn first_few(all: impl IntoIterator<Item: AsRef<str>>, max: usize) -> String
             continue;
         }
         if at > 0 {
-            text.push_str(", ");
+            text.push_str(between);
         }
         text.push_str(item.as_ref());
     }
     match more {
         0 => text,
-        more => format!("{text} and {more} more"),
+        more => format!("{text}{last}{more} more"),
     }
 }
 
@@ -43,6 +55,7 @@ mod tests {
         assert_eq!(first_few(Vec::<String>::new(), 2), "");
         assert_eq!(first_few(["a", "b"], 2), "a, b");
         assert_eq!(first_few(["a", "b", "c", "d"], 2), "a, b and 2 more");
+        assert_eq!(first_few_joined(["a", "b", "c"], 2, "; ", "; and "), "a; b; and 1 more");
     }
 
     #[test]

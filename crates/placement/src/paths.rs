@@ -188,17 +188,6 @@ impl Network {
         self.ways(zone, Direction::To)
     }
 
-    /// Links that end at a location.
-    pub fn links_at(&self, zone: u32) -> impl Iterator<Item = &LinkRow> {
-        let index = zone as usize;
-        let out = self.out.get(index).into_iter().flatten();
-        let back = self.back.get(index).into_iter().flatten();
-        let mut found: Vec<u32> = out.chain(back).filter_map(|(_, link)| *link).collect();
-        found.sort_unstable();
-        found.dedup();
-        found.into_iter().map(|link| &self.links[link as usize])
-    }
-
     /// Goes out from many locations, one after the other.
     pub(crate) fn explorer(&self) -> Explorer<'_> {
         Explorer::new(self, Direction::From)

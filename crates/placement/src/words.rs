@@ -1,6 +1,8 @@
 //! Amounts as people say them, for explanations. Exact figures are in the quantities of the model;
 //! here `6.2Gi` is better than `6657199308`.
 
+use tombolo_model::phrase::first_few_joined;
+
 /// `1.5`, `0.25`, `12`.
 pub(crate) fn cpu(millis: u64) -> String {
     let (cores, rest) = (millis / 1000, millis % 1000);
@@ -54,11 +56,9 @@ pub(crate) fn list(parts: &[String]) -> String {
 /// `a`, `a or b`, `a, b or c`; a long list is cut.
 pub(crate) fn any_of<T: std::fmt::Display>(parts: &[T]) -> String {
     const SHOWN: usize = 4;
-    let mut shown: Vec<String> = parts.iter().take(SHOWN).map(T::to_string).collect();
-    if parts.len() > SHOWN {
-        shown.push(format!("{} more", parts.len() - SHOWN));
-    }
-    match shown.as_slice() {
+    let all: Vec<String> = parts.iter().map(T::to_string).collect();
+    match all.as_slice() {
+        long if long.len() > SHOWN => first_few_joined(long, SHOWN, ", ", " or "),
         [] => "nothing".to_owned(),
         [one] => one.clone(),
         [some @ .., last] => format!("{} or {last}", some.join(", ")),

@@ -8,6 +8,7 @@ use std::fmt;
 use serde_json::{Value, json};
 use tombolo_descriptor::foreign::{self, Usage, charity, codeco};
 use tombolo_descriptor::{Format, NoFiles, Reading, Severity, Source};
+use tombolo_model::phrase::first_few_joined;
 use tombolo_model::{App, Assignment, Node, Shared, Site, keys};
 
 /// An error message that is longer than this is cut: it goes into a status.
@@ -198,17 +199,9 @@ fn notes(reading: &Reading) -> String {
     if reading.notes.is_empty() {
         return "an App was made of it".to_owned();
     }
-    let told: Vec<String> = reading
-        .notes
-        .iter()
-        .take(NOTES_TOLD_MAX)
-        .map(|note| format!("{} {}: {}", note.kind.as_str(), note.path, note.message))
-        .collect();
-    let more = match reading.notes.len().saturating_sub(NOTES_TOLD_MAX) {
-        0 => String::new(),
-        more => format!("; and {more} more"),
-    };
-    format!("an App was made of it; {}{more}", told.join("; "))
+    let notes = reading.notes.iter();
+    let told = notes.map(|note| format!("{} {}: {}", note.kind.as_str(), note.path, note.message));
+    format!("an App was made of it; {}", first_few_joined(told, NOTES_TOLD_MAX, "; ", "; and "))
 }
 
 impl Kind {

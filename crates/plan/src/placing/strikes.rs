@@ -27,13 +27,13 @@ pub(super) type Part = (AppId, String);
 
 /// Since when and until when a component failed on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Trouble {
+pub(super) struct Failing {
     first: Monotonic,
     last: Monotonic,
 }
 
 /// By component and node.
-pub(super) type Troubles = BTreeMap<Part, BTreeMap<String, Trouble>>;
+pub(super) type Troubles = BTreeMap<Part, BTreeMap<String, Failing>>;
 
 /// Brings what is remembered up to what is seen.
 pub(super) fn remember<'a>(
@@ -51,7 +51,7 @@ pub(super) fn remember<'a>(
         let Some(node) = spec.node.clone() else { continue };
         let part = (AppId::owning(assignment), spec.component.clone());
         let trouble = troubles.entry(part).or_default().entry(node);
-        let trouble = trouble.or_insert(Trouble { first: now, last: now });
+        let trouble = trouble.or_insert(Failing { first: now, last: now });
         if now.since(trouble.last) > CALM {
             trouble.first = now;
         }
@@ -99,7 +99,7 @@ pub(super) fn wake_at(troubles: &Troubles, now: Monotonic) -> Option<Monotonic> 
     fresh.map(|trouble| trouble.first + STRIKE_AFTER).filter(|at| *at > now).min()
 }
 
-impl Trouble {
+impl Failing {
     fn lasts(&self) -> bool {
         self.last.since(self.first) >= STRIKE_AFTER
     }
