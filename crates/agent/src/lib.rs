@@ -23,6 +23,7 @@ pub mod held;
 pub mod issue;
 pub mod join;
 pub mod join_file;
+mod kept;
 mod lighthouse;
 mod load;
 pub mod machine;

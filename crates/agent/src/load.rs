@@ -28,7 +28,12 @@ pub(crate) async fn keep(connection: Connection, node: String, folder: String) {
             let sample = sampler.sample();
             Some((sampler, sample))
         });
-        let Ok(Some((back, sample))) = sampled.await else { return };
+        let (back, sample) = match sampled.await {
+            Ok(Some(sampled)) => sampled,
+            Ok(None) => return,
+            // Whoever keeps us deals with it.
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        };
         sampler = Some(back);
         if let Some(load) = load(&sample).filter(|load| is_news(told.as_ref(), load)) {
             match tell(&connection, &node, &load).await {

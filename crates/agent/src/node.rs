@@ -65,6 +65,7 @@ struct Sight {
 }
 
 /// Whose Node it is, and what is known of the machine beforehand.
+#[derive(Clone)]
 pub(crate) struct Subject {
     pub(crate) node: String,
     pub(crate) folder: Arc<Folder>,
@@ -73,7 +74,7 @@ pub(crate) struct Subject {
 }
 
 /// What the working half learns from here.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Learnt {
     /// Where others reach what runs here.
     pub(crate) address: watch::Sender<String>,

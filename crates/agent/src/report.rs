@@ -6,6 +6,7 @@ use tombolo_driver::{Exit, Instance, PublishedPort as Published, State};
 use tombolo_model::assignment::{Exit as ExitTold, PublishedPort};
 use tombolo_model::component::Reach;
 use tombolo_model::condition::{self, Condition, Finding, find, is_true};
+pub use tombolo_model::event::Tone;
 use tombolo_model::{Assignment, AssignmentStatus, Reason};
 use tombolo_plan::instances::{Fact, Phase};
 
@@ -23,12 +24,6 @@ pub struct Sight<'a> {
     pub instance: Option<&'a Instance>,
     /// Where this machine is reached; nothing if the engine has many.
     pub address: Option<&'a str>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tone {
-    Normal,
-    Warning,
 }
 
 /// An Event to be written.

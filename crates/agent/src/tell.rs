@@ -1,54 +1,32 @@
 //! What the agent writes to the server about Assignments: statuses, Events, and that it lets go of
 //! one that is being deleted. Called by [`crate::work`], one task for each write.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::api::core::v1::{Event, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, Resource as _, ResourceExt as _};
 use serde_json::json;
-use tombolo_model::keys::FINALIZER_ASSIGNMENT;
-use tombolo_model::{Assignment, AssignmentStatus, Node, Reason};
+use tombolo_model::event::{Memory, News, Once};
+use tombolo_model::keys::{API_VERSION, FINALIZER_ASSIGNMENT};
+use tombolo_model::{Assignment, AssignmentStatus, Node};
 
 use crate::clock;
-use crate::report::{Told, Tone};
+use crate::report::Told;
 
 const FIELD_MANAGER: &str = "tombolo-agent";
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// What has no namespace of its own is told of there, as in Kubernetes.
-const NODE_EVENTS_NAMESPACE: &str = "default";
-const MESSAGE_CHARS_MAX: usize = 1024;
 
-/// Events that are remembered, so that the same again is counted. Beyond, all are forgotten, and the
-/// same again is an Event of its own.
-const SPOKEN_MAX: usize = 1024;
-
-/// The Events that this agent has written, by the uid of what they are about and by their reason. A
-/// component that is restarted all night has one Event with a count, and not a thousand.
+/// The Events that this agent has written, by what they are about and by their reason. A component that
+/// is restarted all night has one Event with a count, and not a thousand.
 #[derive(Clone, Debug, Default)]
-pub struct Spoken(Arc<Mutex<BTreeMap<(String, Reason), Once>>>);
-
-/// An Event as it was written last.
-#[derive(Clone, Debug)]
-struct Once {
-    name: String,
-    count: i32,
-}
+pub struct Spoken(Arc<Mutex<Memory>>);
 
 impl Spoken {
-    fn held(&self) -> MutexGuard<'_, BTreeMap<(String, Reason), Once>> {
+    fn memory(&self) -> MutexGuard<'_, Memory> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn remember(&self, key: (String, Reason), once: Once) {
-        let mut held = self.held();
-        if held.len() >= SPOKEN_MAX {
-            held.clear();
-        }
-        held.insert(key, once);
     }
 }
 
@@ -143,77 +121,62 @@ async fn tell(client: &Client, spoken: &Spoken, about: &Assignment, told: &Told)
         resource_version: about.resource_version(),
         ..about.object_ref(&())
     };
-    let namespace = about.namespace().unwrap_or_default();
-    let key = (about.uid().unwrap_or_default(), told.reason);
-    let before = spoken.held().get(&key).cloned();
-    if let Some(Once { name, count }) = before {
-        let count = count.saturating_add(1);
-        if count_up(client, &namespace, &name, count, told).await {
-            spoken.remember(key, Once { name, count });
-            return;
-        }
+    let news = news(reference, told);
+    let key = news.key_of_reason();
+    let before = spoken.memory().next(&key);
+    if let Some(once) = before
+        && count_up(client, &news, &once).await
+    {
+        spoken.memory().remember(key, once);
+        return;
     }
-    if let Some(name) = send(client, &namespace, reference, told).await {
-        spoken.remember(key, Once { name, count: 1 });
+    if let Some(name) = send(client, &news).await {
+        spoken.memory().remember(key, Once { name, count: 1 });
     }
 }
 
 /// Says the same once more, with what there is to say now. Not so if the Event is gone.
-async fn count_up(client: &Client, namespace: &str, name: &str, count: i32, told: &Told) -> bool {
-    let patch = json!({
-        "count": count, "lastTimestamp": Time(clock::time_of_day()), "message": message(told),
-    });
-    let api: Api<Event> = Api::namespaced(client.clone(), namespace);
+async fn count_up(client: &Client, news: &News<'_>, once: &Once) -> bool {
+    let patch = Patch::Merge(news.again(once.count, &Time(clock::time_of_day())));
+    let api: Api<Event> = Api::namespaced(client.clone(), news.namespace());
     let params = PatchParams::default();
-    let patch = Patch::Merge(patch);
-    let written = tokio::time::timeout(ANSWER_TIMEOUT, api.patch(name, &params, &patch)).await;
-    matches!(written, Ok(Ok(_)))
-}
-
-fn message(told: &Told) -> String {
-    told.message.chars().take(MESSAGE_CHARS_MAX).collect()
+    let written = api.patch(&once.name, &params, &patch);
+    matches!(tokio::time::timeout(ANSWER_TIMEOUT, written).await, Ok(Ok(_)))
 }
 
 /// An Event about the agent's own Node.
 pub(crate) async fn of_node(client: &Client, about: &Node, told: &Told) {
     let reference =
         ObjectReference { resource_version: about.resource_version(), ..about.object_ref(&()) };
-    send(client, NODE_EVENTS_NAMESPACE, reference, told).await;
+    send(client, &news(reference, told)).await;
+}
+
+/// The same, by whoever knows no more of the Node than its name.
+pub(crate) async fn of_node_named(client: &Client, name: &str, told: &Told) {
+    let reference = ObjectReference {
+        api_version: Some(API_VERSION.to_owned()),
+        kind: Some("Node".to_owned()),
+        name: Some(name.to_owned()),
+        ..ObjectReference::default()
+    };
+    send(client, &news(reference, told)).await;
+}
+
+fn news(about: ObjectReference, told: &Told) -> News<'_> {
+    let (tone, reason, message) = (told.tone, told.reason, told.message.as_str());
+    News { component: FIELD_MANAGER, about, tone, reason, message }
 }
 
 /// An Event that does not get through is lost: the status says the same. Returns its name.
-async fn send(
-    client: &Client,
-    namespace: &str,
-    about: ObjectReference,
-    told: &Told,
-) -> Option<String> {
-    let now = Time(clock::time_of_day());
-    let event = Event {
-        metadata: ObjectMeta {
-            generate_name: about.name.as_ref().map(|name| format!("{name}.")),
-            ..ObjectMeta::default()
-        },
-        involved_object: about,
-        type_: Some(match told.tone {
-            Tone::Normal => "Normal".to_owned(),
-            Tone::Warning => "Warning".to_owned(),
-        }),
-        reason: Some(told.reason.word().to_owned()),
-        message: Some(message(told)),
-        source: Some(EventSource { component: Some(FIELD_MANAGER.to_owned()), host: None }),
-        first_timestamp: Some(now.clone()),
-        last_timestamp: Some(now),
-        count: Some(1),
-        ..Event::default()
-    };
-    let api: Api<Event> = Api::namespaced(client.clone(), namespace);
+async fn send(client: &Client, news: &News<'_>) -> Option<String> {
+    let event = news.event(Time(clock::time_of_day()));
+    let api: Api<Event> = Api::namespaced(client.clone(), news.namespace());
     let params = PostParams::default();
     let written = tokio::time::timeout(ANSWER_TIMEOUT, api.create(&params, &event)).await;
     match written {
         Ok(Ok(event)) => return event.metadata.name,
-        Ok(Err(error)) => tracing::info!(%error, reason = %told.reason, "an event is lost"),
-        Err(late) => tracing::info!(%late, reason = %told.reason, "an event is lost"),
+        Ok(Err(error)) => tracing::info!(%error, reason = %news.reason, "an event is lost"),
+        Err(late) => tracing::info!(%late, reason = %news.reason, "an event is lost"),
     }
     None
 }

@@ -22,6 +22,7 @@ use crate::converge::{Converge, Drivers, Now, Report};
 use crate::credentials::Folder;
 use crate::desired::Source;
 use crate::held::News;
+use crate::kept::Keeper;
 use crate::node::{Disk, Inside, Learnt};
 use crate::offer::Offer;
 use crate::tell::{self, Failed, Spoken, Write};
@@ -83,7 +84,7 @@ pub(crate) async fn run(workplace: Workplace) -> Error {
     let (sender, mut news) = mpsc::channel(NEWS_MAX);
     let mut worker = Worker::new(workplace);
     let (wanted_sender, wanted) = watch::channel(worker.wanted());
-    let _helpers = worker.begin(sender, wanted);
+    let _kept = worker.begin(sender, wanted);
 
     let drivers = worker.workplace.drivers.clone();
     let mut events: SelectAll<_> = drivers.values().map(|driver| driver.events()).collect();
@@ -152,40 +153,65 @@ impl Worker {
         }
     }
 
-    /// Starts what brings news and tells of the node. It ends when the set is dropped.
+    /// Starts what brings news and tells of the node, each kept alive. It ends when the set is dropped.
     fn begin(
         &self,
         news: mpsc::Sender<News>,
         wanted: watch::Receiver<BTreeSet<Source>>,
     ) -> JoinSet<()> {
-        let Workplace { place, connection, drivers, folder, offer, .. } = &self.workplace;
-        let (again, site) = (self.list_again.subscribe(), place.site().to_owned());
-        let mut helpers = JoinSet::new();
-        helpers.spawn(feed::assignments(connection.clone(), site, again, news.clone()));
-        helpers.spawn(feed::entries(connection.clone(), wanted, news));
-        helpers.spawn(errands::run(connection.clone(), drivers.clone()));
-        match (place, &self.workplace.machines) {
-            (Remit::Node { node, .. }, _) => {
-                let disk = folder.path().display().to_string();
-                let subject = node::Subject {
-                    node: node.clone(),
-                    folder: Arc::clone(folder),
-                    drivers: drivers.clone(),
-                    offer: offer.clone(),
-                };
-                let learnt =
-                    Learnt { address: self.address.clone(), drained: self.drained.clone() };
-                let seen = self.inside.subscribe();
-                helpers.spawn(load::keep(connection.clone(), node.clone(), disk));
-                helpers.spawn(node::keep(connection.clone(), subject, learnt, seen));
+        let Workplace { place, connection, drivers, clock, machines, .. } = &self.workplace;
+        let node = match place {
+            Remit::Node { node, .. } => Some(node.clone()),
+            Remit::Site { .. } => None,
+        };
+        let keeper = Keeper { clock: *clock, connection: connection.clone(), node: node.clone() };
+        let keeper = || keeper.clone();
+        let mut kept = JoinSet::new();
+        let (to, again, sender) = (connection.clone(), self.list_again.clone(), news.clone());
+        let site = place.site().to_owned();
+        kept.spawn(keeper().keep("assignments", move || {
+            feed::assignments(to.clone(), site.clone(), again.subscribe(), sender.clone())
+        }));
+        let to = connection.clone();
+        kept.spawn(
+            keeper()
+                .keep("entries", move || feed::entries(to.clone(), wanted.clone(), news.clone())),
+        );
+        let (to, engines) = (connection.clone(), drivers.clone());
+        kept.spawn(keeper().keep("errands", move || errands::run(to.clone(), engines.clone())));
+        match (node, machines) {
+            (Some(node), _) => self.begin_for_a_node(node, &keeper, &mut kept),
+            (None, Some(engine)) => {
+                let (to, engine) = (connection.clone(), Arc::clone(engine));
+                let site = place.site().to_owned();
+                kept.spawn(keeper().keep("machines", move || {
+                    machines::keep(to.clone(), site.clone(), Arc::clone(&engine))
+                }));
             }
-            (Remit::Site { site }, Some(engine)) => {
-                let (site, engine) = (site.clone(), Arc::clone(engine));
-                helpers.spawn(machines::keep(connection.clone(), site, engine));
-            }
-            (Remit::Site { .. }, None) => (),
+            (None, None) => (),
         }
-        helpers
+        kept
+    }
+
+    /// What tells of the one machine that this agent stands for.
+    fn begin_for_a_node(&self, node: String, keeper: &impl Fn() -> Keeper, kept: &mut JoinSet<()>) {
+        let Workplace { connection, drivers, folder, offer, .. } = &self.workplace;
+        let disk = folder.path().display().to_string();
+        let subject = node::Subject {
+            node: node.clone(),
+            folder: Arc::clone(folder),
+            drivers: drivers.clone(),
+            offer: offer.clone(),
+        };
+        let learnt = Learnt { address: self.address.clone(), drained: self.drained.clone() };
+        let to = connection.clone();
+        kept.spawn(
+            keeper().keep("load", move || load::keep(to.clone(), node.clone(), disk.clone())),
+        );
+        let (to, inside) = (connection.clone(), self.inside.clone());
+        kept.spawn(keeper().keep("node", move || {
+            node::keep(to.clone(), subject.clone(), learnt.clone(), inside.subscribe())
+        }));
     }
 
     /// The Secrets and ConfigMaps that what is assigned here needs.
@@ -369,3 +395,6 @@ fn put<T: PartialEq>(known: &mut T, value: T) -> bool {
     *known = value;
     is_news
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use tombolo_plan::Monotonic;
 use tombolo_plan::supervision::{Record, State};
 
 use crate::clock::Clock;
+use crate::event::Teller;
 use crate::mirror::Seeing;
 use crate::world::World;
 
@@ -19,11 +21,23 @@ pub struct Board {
     clock: Clock,
     records: Arc<Mutex<BTreeMap<&'static str, Record>>>,
     world: Arc<Mutex<Option<World>>>,
+    died: Arc<Notify>,
+    teller: Teller,
 }
 
 impl Board {
     pub fn new(clock: Clock) -> Board {
-        Board { clock, records: Arc::default(), world: Arc::default() }
+        Board {
+            clock,
+            records: Arc::default(),
+            world: Arc::default(),
+            died: Arc::default(),
+            teller: Teller::default(),
+        }
+    }
+
+    pub(crate) fn teller(&self) -> &Teller {
+        &self.teller
     }
 
     pub fn clock(&self) -> Clock {
@@ -57,6 +71,22 @@ impl Board {
     /// The record of a loop as it is.
     pub fn record(&self, name: &str) -> Option<Record> {
         self.lock().get(name).cloned()
+    }
+
+    pub(crate) fn records(&self) -> BTreeMap<&'static str, Record> {
+        self.lock().clone()
+    }
+
+    /// Gives when it starts again.
+    pub(crate) fn note_death(&self, name: &'static str, why: String, now: Monotonic) -> Monotonic {
+        let until = self.change(name, |record| record.note_death(why, now));
+        self.died.notify_one();
+        until
+    }
+
+    /// Comes when a loop has died since this was last asked.
+    pub(crate) async fn death(&self) {
+        self.died.notified().await;
     }
 
     pub(crate) fn show(&self, world: &World) {

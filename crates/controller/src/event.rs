@@ -1,59 +1,45 @@
-//! Events: what a loop tells people about an object.
+//! Events: what a loop tells people about an object. The same again is counted up.
 
-use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use k8s_openapi::jiff::Timestamp;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Client;
-use kube::api::{Api, PostParams};
+use kube::api::{Api, Patch, PatchParams, PostParams};
 
-use tombolo_model::Reason;
+use tombolo_model::event::{Memory, News, Once};
 
-/// Objects without a namespace have their Events where Kubernetes puts such: here.
-const NAMESPACE_OF_THE_REST: &str = "default";
+use crate::clock;
 
-/// A person reads this much; more may be a hostile text.
-const MESSAGE_CHARS_MAX: usize = 1024;
+/// Remembers what the loops of this process have told. Cheap to clone; all clones are the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Teller(Arc<Mutex<Memory>>);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tone {
-    Normal,
-    Warning,
-}
+impl Teller {
+    pub(crate) async fn tell(&self, client: &Client, news: &News<'_>) -> Result<(), kube::Error> {
+        let api: Api<Event> = Api::namespaced(client.clone(), news.namespace());
+        let now = Time(clock::time_of_day());
+        let key = news.key();
+        let before = self.memory().next(&key);
+        if let Some(once) = before {
+            let patch = Patch::Merge(news.again(once.count, &now));
+            match api.patch(&once.name, &PatchParams::default(), &patch).await {
+                Ok(_) => {
+                    self.memory().remember(key, once);
+                    return Ok(());
+                }
+                // It was old and has gone.
+                Err(kube::Error::Api(status)) if status.code == 404 => (),
+                Err(error) => return Err(error),
+            }
+        }
+        let made = api.create(&PostParams::default(), &news.event(now)).await?;
+        let name = made.metadata.name.unwrap_or_default();
+        self.memory().remember(key, Once { name, count: 1 });
+        Ok(())
+    }
 
-/// What is told.
-pub(crate) struct News<'a> {
-    /// The loop that tells it.
-    pub(crate) component: &'a str,
-    pub(crate) about: ObjectReference,
-    pub(crate) tone: Tone,
-    pub(crate) reason: Reason,
-    pub(crate) message: String,
-}
-
-pub(crate) async fn write(
-    client: &Client,
-    news: News<'_>,
-    now: Timestamp,
-) -> Result<(), kube::Error> {
-    let namespace = news.about.namespace.clone();
-    let name = news.about.name.clone().unwrap_or_default();
-    let tone = match news.tone {
-        Tone::Normal => "Normal",
-        Tone::Warning => "Warning",
-    };
-    let event = Event {
-        metadata: ObjectMeta { generate_name: Some(format!("{name}.")), ..ObjectMeta::default() },
-        involved_object: news.about,
-        type_: Some(tone.to_owned()),
-        reason: Some(news.reason.word().to_owned()),
-        message: Some(news.message.chars().take(MESSAGE_CHARS_MAX).collect()),
-        source: Some(EventSource { component: Some(news.component.to_owned()), host: None }),
-        first_timestamp: Some(Time(now)),
-        last_timestamp: Some(Time(now)),
-        count: Some(1),
-        ..Event::default()
-    };
-    let namespace = namespace.as_deref().unwrap_or(NAMESPACE_OF_THE_REST);
-    let api: Api<Event> = Api::namespaced(client.clone(), namespace);
-    api.create(&PostParams::default(), &event).await.map(drop)
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }

@@ -9,13 +9,13 @@ use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, Preconditi
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
+use tombolo_model::event::{News, Tone};
 use tombolo_model::{App, Reason};
 use tombolo_plan::Monotonic;
 use tombolo_plan::foreign::{Action, Foreign, Observed, Verb, plan};
 use tombolo_plan::supervision::{Pace, Report};
 
-use crate::clock;
-use crate::event::{self, News, Tone};
+use crate::event::Teller;
 use crate::harness::{Context, Loop};
 use crate::mirror::Source;
 use crate::patch;
@@ -49,7 +49,7 @@ impl Loop for Translation {
     }
 
     async fn look(&mut self, _now: Monotonic) -> Result<Report, kube::Error> {
-        let Context { client, world, .. } = &self.0;
+        let Context { client, world, teller, .. } = &self.0;
         let objects = objects(world);
         // Most clusters have none of them, and need not look at all the rest.
         if objects.is_empty() {
@@ -63,7 +63,7 @@ impl Loop for Translation {
             sites: world.sites.all(),
         };
         let objects = &observed.objects;
-        let apply = |action: Action| apply(client, &objects[action.object], action);
+        let apply = |action: Action| apply(client, teller, &objects[action.object], action);
         Ok(carry_out(plan(&observed), BOUNDS, apply).await)
     }
 }
@@ -84,13 +84,18 @@ fn objects(world: &World) -> Vec<Foreign> {
     objects
 }
 
-async fn apply(client: &Client, foreign: &Foreign, action: Action) -> Result<(), kube::Error> {
+async fn apply(
+    client: &Client,
+    teller: &Teller,
+    foreign: &Foreign,
+    action: Action,
+) -> Result<(), kube::Error> {
     match &action.verb {
         Verb::Write(objects) => {
             for object in objects {
                 patch::apply(client, &foreign.namespace, object, FIELD_MANAGER).await?;
             }
-            tell(client, foreign, &action.why).await
+            tell(client, teller, foreign, &action.why).await
         }
         Verb::Replace { app, uid, spec } => {
             let patch = json!([
@@ -123,7 +128,12 @@ async fn apply(client: &Client, foreign: &Foreign, action: Action) -> Result<(),
     }
 }
 
-async fn tell(client: &Client, foreign: &Foreign, message: &str) -> Result<(), kube::Error> {
+async fn tell(
+    client: &Client,
+    teller: &Teller,
+    foreign: &Foreign,
+    message: &str,
+) -> Result<(), kube::Error> {
     let about = ObjectReference {
         api_version: Some(format!("{}/{}", foreign.kind.group(), foreign.kind.version())),
         kind: Some(foreign.kind.as_str().to_owned()),
@@ -137,7 +147,7 @@ async fn tell(client: &Client, foreign: &Foreign, message: &str) -> Result<(), k
         about,
         tone: Tone::Normal,
         reason: Reason::Translated,
-        message: message.to_owned(),
+        message,
     };
-    event::write(client, news, clock::time_of_day()).await
+    teller.tell(client, &news).await
 }

@@ -3,7 +3,6 @@
 //! A loop is a [`Loop`]; [`crate::run`] hands all of them to [`Harness::start`].
 
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -18,23 +17,20 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use tombolo_model::Reason;
+use tombolo_model::event::{News, Tone};
 use tombolo_model::keys::SYSTEM_NAMESPACE;
 use tombolo_plan::Monotonic;
-use tombolo_plan::supervision::{
-    LOOK_TIME_MAX, Next, Pace, Phase, Report, State, Turn, next_look, turn,
-};
+use tombolo_plan::supervision::{LOOK_TIME_MAX, Next, Pace, Phase, Report, next_look};
 
 use crate::board::Board;
-use crate::clock::{self, Clock};
-use crate::event::{self, News, Tone};
+use crate::clock::Clock;
+use crate::event::Teller;
 use crate::mirror::{Seeing, Source};
 use crate::report::failure;
 use crate::world::World;
 
 /// An Event about a dead loop must not keep the loop dead.
-const EVENT_TIME_MAX: Duration = Duration::from_secs(5);
-/// A loop is late after three times as long.
-const WATCH_EVERY: Duration = Duration::from_secs(10);
+pub(crate) const TELL_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// What looks, decides and acts, again and again. A loop that dies is made anew by [`Loop::start`]: what
 /// it remembered is gone, as after a restart of the process.
@@ -59,6 +55,7 @@ pub(crate) struct Context {
     pub(crate) client: Client,
     pub(crate) world: World,
     pub(crate) clock: Clock,
+    pub(crate) teller: Teller,
 }
 
 /// Called with the name of a loop before each of its looks. Tests panic in it.
@@ -117,7 +114,8 @@ impl Harness {
                 () = woken.notified() => (),
             }
         }
-        let mut own = L::start(Context { client, world: self.world.clone(), clock });
+        let (world, teller) = (self.world.clone(), self.board.teller().clone());
+        let mut own = L::start(Context { client, world, clock, teller });
         let mut next = Next { earliest: clock.now(), wake_at: clock.now() };
         loop {
             tokio::select! {
@@ -191,10 +189,10 @@ async fn revive<F>(
         };
         let clock = board.clock();
         let now = clock.now();
-        let until = board.change(name, |record| record.note_death(why.clone(), now));
+        let until = board.note_death(name, why.clone(), now);
         let rest = until.since(now);
         tracing::error!(name, why, ?rest, "a loop has died; it starts again");
-        tell(client, Tone::Warning, Reason::LoopDied, name, why).await;
+        tell(board, client, (Tone::Warning, Reason::LoopDied), name, why).await;
         tokio::select! {
             () = stop.clone() => return,
             () = clock.sleep_until(until) => (),
@@ -208,29 +206,14 @@ fn said(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
-/// Tells people of loops that are late, and when they are late no longer; never ends.
-pub(crate) async fn watch_over(board: &Board, client: &Client) {
-    let clock = board.clock();
-    let mut before: BTreeMap<&'static str, State> = BTreeMap::new();
-    loop {
-        for (name, state) in board.states() {
-            match turn(before.insert(name, state), state) {
-                Some(Turn::Late) => {
-                    tracing::warn!(name, "a loop is late");
-                    tell(client, Tone::Warning, Reason::LoopLate, name, String::new()).await;
-                }
-                Some(Turn::OnTime) => {
-                    tell(client, Tone::Normal, Reason::LoopOnTime, name, String::new()).await;
-                }
-                None => (),
-            }
-        }
-        clock.sleep_until(clock.now() + WATCH_EVERY).await;
-    }
-}
-
 /// An Event about the system's namespace: a loop is no object of its own.
-async fn tell(client: &Client, tone: Tone, reason: Reason, name: &str, why: String) {
+pub(crate) async fn tell(
+    board: &Board,
+    client: &Client,
+    (tone, reason): (Tone, Reason),
+    name: &str,
+    why: String,
+) {
     let about = ObjectReference {
         api_version: Some("v1".to_owned()),
         kind: Some("Namespace".to_owned()),
@@ -238,9 +221,9 @@ async fn tell(client: &Client, tone: Tone, reason: Reason, name: &str, why: Stri
         ..ObjectReference::default()
     };
     let message = reason.says(&[("loop", name.to_owned()), ("why", why)]);
-    let news = News { component: "tombolo-harness", about, tone, reason, message };
-    let written = event::write(client, news, clock::time_of_day());
-    if !matches!(tokio::time::timeout(EVENT_TIME_MAX, written).await, Ok(Ok(()))) {
+    let news = News { component: "tombolo-harness", about, tone, reason, message: &message };
+    let written = board.teller().tell(client, &news);
+    if !matches!(tokio::time::timeout(TELL_TIME_MAX, written).await, Ok(Ok(()))) {
         tracing::warn!(name, %reason, "no Event about a loop could be written");
     }
 }

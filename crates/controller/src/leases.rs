@@ -49,12 +49,12 @@ impl Loop for Leases {
     }
 
     async fn look(&mut self, now: Monotonic) -> Result<Report, kube::Error> {
-        let Context { client, world, .. } = &self.context;
+        let Context { client, world, teller, .. } = &self.context;
         let look = look::look(&world.sites.all(), &world.nodes.all(), &self.leases().await?);
         let plan = plan(&look.observed, &self.memory, now);
         self.memory = plan.memory;
-        let report =
-            carry_out(plan.actions, BOUNDS, |action| act::apply(client, &look.origins, action));
+        let apply = |action| act::apply(client, teller, &look.origins, action);
+        let report = carry_out(plan.actions, BOUNDS, apply);
         let report = report.await;
         let asked = carry_out(plan.asks, BOUNDS, |ask| act::ask(client, ask)).await;
         Ok(Report {

@@ -15,6 +15,7 @@ mod harness;
 pub mod leader;
 mod leases;
 mod mirror;
+mod oversight;
 pub mod patch;
 mod placing;
 mod report;
@@ -65,11 +66,15 @@ pub async fn run_with(
         (harness.before_look)("mirrors");
         world.keep(&watching)
     });
+    let telling = client(oversight::NAME);
+    let oversight = keep(board, &telling, oversight::NAME, || {
+        oversight::watch_over(board, &telling, &harness.before_look)
+    });
     let loops = async { while tasks.join_next().await.is_some() {} };
     // The mirrors go on until the last loop has come to its end.
     tokio::select! {
         () = loops => (),
         () = mirrors => (),
-        () = harness::watch_over(board, &watching) => (),
+        () = oversight => (),
     }
 }

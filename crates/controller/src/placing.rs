@@ -64,18 +64,20 @@ impl Loop for Placing {
 
 impl Placing {
     async fn act(&mut self, observed: &Observed, plan: Plan) -> Report {
-        let client = &self.context.client;
+        let Context { client, teller, .. } = &self.context;
         let (begun, deferred) = begun(&plan.steps);
         let mut report = Report { deferred, ..Report::default() };
         let work = plan.steps.into_iter().take(begun);
-        let work = work.map(|steps| act::apply(client, &observed.apps[steps.app], steps.actions));
+        let work =
+            work.map(|steps| act::apply(client, teller, &observed.apps[steps.app], steps.actions));
         let mut work = stream::iter(work).buffered(BOUNDS.at_once);
         while let Some((done, failed)) = work.next().await {
             report.done += done;
             report.failed.extend(failed);
         }
         drop(work);
-        let released = carry_out(plan.releases, BOUNDS, |one| act::release(client, one)).await;
+        let release = |one| act::release(client, teller, one);
+        let released = carry_out(plan.releases, BOUNDS, release).await;
         // What is written is remembered: the agent may have answered before anybody looks again.
         let memory = Mutex::new(&mut self.memory);
         let doubted = carry_out(plan.doubts, BOUNDS, async |one: Doubt| {

@@ -6,6 +6,7 @@ use std::future::Future;
 
 use futures::stream::{self, StreamExt as _};
 
+use tombolo_model::phrase::with_causes;
 use tombolo_plan::supervision::Report;
 
 /// How much one look may do.
@@ -51,19 +52,33 @@ where
 
 /// What failed and why, as one sentence; the log has it too.
 pub(crate) fn failure(action: &str, error: &kube::Error) -> String {
-    let why = chain(error);
+    let why = with_causes(error);
     tracing::warn!(action, error = why, "failed; the next look decides again");
     format!("{action}: {why}")
 }
 
-/// An error and its causes, in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_look_does_so_much_tries_each_once_and_tells_what_is_left() {
+        let done = Mutex::new(Vec::new());
+        let apply = async |number: u32| {
+            done.lock().unwrap().push(number);
+            match number {
+                2 => Err(kube::Error::LinesCodecMaxLineLengthExceeded),
+                _ => Ok(()),
+            }
+        };
+        let bounds = Bounds { actions_max: 3, at_once: 2 };
+        let report = carry_out(vec![1, 2, 3, 4, 5], bounds, apply).await;
+        assert_eq!(*done.lock().unwrap(), [1, 2, 3]);
+        assert_eq!((report.done, report.failed.len(), report.deferred), (2, 1, 2));
+        assert!(report.failed[0].starts_with("2: "), "{:?}", report.failed);
+        let report = carry_out(Vec::<u32>::new(), bounds, apply).await;
+        assert_eq!(report, Report::default());
     }
-    text
 }

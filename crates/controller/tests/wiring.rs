@@ -5,12 +5,15 @@
 
 #[path = "wiring/fake.rs"]
 mod fake;
+#[path = "wiring/waking.rs"]
+mod waking;
+#[path = "wiring/writes.rs"]
+mod writes;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use http::Method;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -20,6 +23,9 @@ use tombolo_controller::{BeforeLook, Board};
 use tombolo_plan::supervision::{Phase, State};
 
 const OURS: &str = "/apis/tombolo.dev/v1alpha1";
+const APPS: &str = "/apis/tombolo.dev/v1alpha1/namespaces/default/apps";
+const CODECO: &str = "/apis/codeco.he-codeco.eu/v1alpha1/namespaces/default/codecoapps";
+const SYSTEM: &str = "/api/v1/namespaces/tombolo-system";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/tombolo-system/leases";
 /// In the time of the test, which costs nothing.
 const DEADLINE: Duration = Duration::from_secs(600);
@@ -32,6 +38,9 @@ const SOON: Duration = Duration::from_secs(10);
 struct Stage {
     fake: Fake,
     board: Board,
+    /// Whether the node `x1` and everybody else are silent.
+    x1_is_silent: Arc<AtomicBool>,
+    all_are_silent: Arc<AtomicBool>,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -48,6 +57,11 @@ impl Stage {
 
     fn start_with(before_look: BeforeLook) -> Stage {
         let fake = Fake::default();
+        fake.put(
+            SYSTEM,
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {},
+            "status": {"phase": "Active", "conditions": [{"type": "Theirs", "status": "True"}]}}),
+        );
         for name in ["x", "y"] {
             fake.put(&format!("{OURS}/sites/{name}"), site());
             fake.put(&format!("{OURS}/nodes/{name}1"), node(name));
@@ -58,8 +72,10 @@ impl Stage {
             let never = std::future::pending();
             tombolo_controller::run_with(&on, |_| of.client(), never, before_look).await;
         };
-        let tasks = vec![tokio::spawn(renew(fake.clone())), tokio::spawn(loops)];
-        Stage { fake, board, tasks }
+        let (x1_is_silent, all_are_silent) = (Arc::default(), Arc::default());
+        let beating = renew(fake.clone(), Arc::clone(&x1_is_silent), Arc::clone(&all_are_silent));
+        let tasks = vec![tokio::spawn(beating), tokio::spawn(loops)];
+        Stage { fake, board, x1_is_silent, all_are_silent, tasks }
     }
 
     /// Waits in the time of the test; tells how long.
@@ -96,11 +112,38 @@ impl Stage {
         self.board.states().into_iter().filter(|(_, state)| !state.is_well()).collect()
     }
 
-    /// What Events with this reason say.
+    /// The condition of the system's namespace about the loops.
+    fn loops_well(&self) -> Value {
+        let namespace = self.fake.get(SYSTEM).unwrap();
+        let conditions = namespace["status"]["conditions"].as_array().unwrap();
+        assert!(conditions.iter().any(|found| found["type"] == "Theirs"), "{conditions:?}");
+        let found = conditions.iter().find(|found| found["type"] == "LoopsWell");
+        found.cloned().unwrap_or_default()
+    }
+
+    fn is_said_to_be_well(&self) -> bool {
+        let condition = self.loops_well();
+        condition["status"] == "True" && condition["reason"] == "LoopsOnTime"
+    }
+
+    /// What Events with this reason say, each as often as it was counted.
     fn told(&self, reason: &str) -> Vec<String> {
         let events = self.fake.all("events");
         let about = events.iter().filter(|event| event["reason"] == reason);
-        about.filter_map(|event| event["message"].as_str()).map(str::to_owned).collect()
+        let said = |event: &Value| {
+            let times = event["count"].as_u64().and_then(|count| count.try_into().ok());
+            vec![event["message"].as_str().unwrap_or_default().to_owned(); times.unwrap_or(0)]
+        };
+        about.flat_map(said).collect()
+    }
+
+    fn is_ready(&self, node: &str) -> bool {
+        let node = self.fake.get(&format!("{OURS}/nodes/{node}")).unwrap();
+        let conditions = node["status"]["conditions"].as_array();
+        conditions
+            .into_iter()
+            .flatten()
+            .any(|one| one["type"] == "Ready" && one["status"] == "True")
     }
 
     fn is_placed(&self, app: &str, instances: usize) -> bool {
@@ -110,17 +153,23 @@ impl Stage {
 }
 
 /// The heartbeats of all sites and nodes.
-async fn renew(fake: Fake) {
+async fn renew(fake: Fake, x1_is_silent: Arc<AtomicBool>, all_are_silent: Arc<AtomicBool>) {
     for beat in 0.. {
         for name in ["site-x", "site-y", "node-x1", "node-y1"] {
-            let time = format!("2026-01-01T00:{:02}:{:02}.000000Z", beat / 6 % 60, beat % 6 * 10);
-            let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-                "metadata": {}, "spec": {"holderIdentity": name, "leaseDurationSeconds": 40,
-                    "renewTime": time}});
-            fake.put(&format!("{LEASES}/{name}"), lease);
+            let x1 = name == "node-x1" && x1_is_silent.load(Ordering::SeqCst);
+            if !x1 && !all_are_silent.load(Ordering::SeqCst) {
+                fake.put(&format!("{LEASES}/{name}"), lease(name, beat));
+            }
         }
         tokio::time::sleep(Duration::from_secs(10)).await;
     }
+}
+
+fn lease(name: &str, beat: u32) -> Value {
+    let time = format!("2026-01-01T00:{:02}:{:02}.000000Z", beat / 6 % 60, beat % 6 * 10);
+    json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {}, "spec": {"holderIdentity": name, "leaseDurationSeconds": 40,
+            "renewTime": time}})
 }
 
 fn site() -> Value {
@@ -149,6 +198,13 @@ fn app(components: &[(&str, Value)]) -> Value {
         "spec": {"components": components}})
 }
 
+/// An object of another project's kind, for which an App of this name is made.
+fn codeco(app: &str) -> Value {
+    json!({"apiVersion": "codeco.he-codeco.eu/v1alpha1", "kind": "CodecoApp", "metadata": {},
+        "spec": {"appName": app, "codecoapp-msspec": [{"serviceName": "front",
+            "podspec": {"containers": [{"name": "front", "image": "example/front:1"}]}}]}})
+}
+
 fn link(latency: &str) -> Value {
     json!({"apiVersion": "tombolo.dev/v1alpha1", "kind": "Link", "metadata": {},
         "spec": {"ends": [{"kind": "Site", "name": "x"}, {"kind": "Site", "name": "y"}],
@@ -167,6 +223,18 @@ async fn check_survives(name: &'static str) {
         assert!(!dies, "planted in {name}");
     }));
     stage.until("the death on the board", |stage| stage.unwell() == [(name, State::Dead)]).await;
+    // What watches over the others cannot say that it is dead itself.
+    if name != "oversight" {
+        stage
+            .until("the death in the condition", |stage| {
+                let condition = stage.loops_well();
+                let message = condition["message"].as_str().unwrap_or_default();
+                condition["status"] == "False"
+                    && condition["reason"] == "LoopDied"
+                    && message.contains(&format!("the loop {name} has died"))
+            })
+            .await;
+    }
     stage.fake.put(&format!("{OURS}/namespaces/default/apps/web"), app(&[("web", json!({}))]));
     stage.until("the App's place", |stage| stage.is_placed("web", 1)).await;
     stage
@@ -180,8 +248,12 @@ async fn check_survives(name: &'static str) {
     let told = record.error.unwrap().text;
     assert_eq!(told, format!("it panicked: planted in {name}"));
     assert_eq!(stage.unwell(), [], "{name} is well again");
+    stage.until("the end of it in the condition", Stage::is_said_to_be_well).await;
     let said = stage.told("LoopDied");
     assert_eq!(said.len(), DEATHS, "{said:?}");
+    let events = stage.fake.all("events");
+    let deaths = events.iter().filter(|event| event["reason"] == "LoopDied").count();
+    assert_eq!(deaths, 1, "the same again is counted up");
     assert!(said[0].contains(name) && said[0].contains("planted"), "{said:?}");
     for other in stage.names() {
         let restarts = stage.board.record(other).map(|record| record.restarts);
@@ -195,7 +267,7 @@ async fn a_panic_in_any_loop_is_survived_and_told() {
     let stage = Stage::start();
     stage.until_quiet().await;
     let names = stage.names();
-    assert_eq!(names, ["foreign", "leases", "mirrors", "placing", "sites"]);
+    assert_eq!(names, ["foreign", "leases", "mirrors", "oversight", "placing", "sites"]);
     for name in names {
         check_survives(name).await;
     }
@@ -209,6 +281,8 @@ async fn a_loop_that_hangs_is_late_and_then_started_again() {
     stage.fake.put(&format!("{OURS}/namespaces/default/apps/web"), app(&[("web", json!({}))]));
     stage.until("word of it", |stage| !stage.told("LoopLate").is_empty()).await;
     assert_eq!(stage.unwell(), [("placing", State::Late)]);
+    stage.until("the condition", |stage| stage.loops_well()["reason"] == "LoopLate").await;
+    assert_eq!(stage.loops_well()["status"], "False");
     stage.until("its end", |stage| !stage.told("LoopDied").is_empty()).await;
     let died = stage.told("LoopDied");
     assert!(died[0].contains("placing") && died[0].contains("took more than 300 s"), "{died:?}");
@@ -216,54 +290,6 @@ async fn a_loop_that_hangs_is_late_and_then_started_again() {
     stage.fake.hang_no_more();
     stage.until("the App's place", |stage| stage.is_placed("web", 1)).await;
     assert_eq!(stage.unwell(), []);
-}
-
-/// The first write to `path` after `change` is refused. Nothing else changes then: a second try comes
-/// by itself.
-async fn check_tries_again(path: &str, change: impl Fn(&Fake), is_done: impl Fn(&Stage) -> bool) {
-    let stage = Stage::start();
-    stage.until_quiet().await;
-    assert!(!is_done(&stage), "{path}");
-    stage.fake.refuse(Method::PATCH, path, 1);
-    change(&stage.fake);
-    stage.until("a refused write", |stage| !stage.fake.refused().is_empty()).await;
-    let waited = stage.until("a second try", is_done).await;
-    assert!(waited < SOON, "{path} was written after {waited:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_refused_write_is_tried_again_soon() {
-    let web = |fake: &Fake| {
-        fake.put(&format!("{OURS}/namespaces/default/apps/web"), app(&[("web", json!({}))]));
-    };
-    check_tries_again("apps/web/status", web, |stage| stage.is_placed("web", 1)).await;
-    let grow = |fake: &Fake| {
-        let path = format!("{OURS}/nodes/x1");
-        let mut node = fake.get(&path).unwrap();
-        node["status"]["allocatable"]["cpu"] = json!("64");
-        fake.put(&path, node);
-    };
-    let has_grown = |stage: &Stage| {
-        let site = stage.fake.get(&format!("{OURS}/sites/x")).unwrap();
-        site["status"].to_string().contains("64")
-    };
-    check_tries_again("sites/x/status", grow, has_grown).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_change_of_a_link_leads_to_another_decision() {
-    let stage = Stage::start();
-    stage.fake.put(&format!("{OURS}/links/xy"), link("200ms"));
-    let caller = json!({"needs": {"nodes": ["x1"]},
-        "connects": [{"to": "data", "port": 80, "latency": "20ms"}]});
-    let called = json!({"needs": {"nodes": ["y1"]}, "expose": [{"port": 80}]});
-    let shop = app(&[("web", caller), ("data", called)]);
-    stage.fake.put(&format!("{OURS}/namespaces/default/apps/shop"), shop);
-    stage.until_quiet().await;
-    assert!(stage.is_placed("shop", 0), "the link is too slow");
-    stage.fake.put(&format!("{OURS}/links/xy"), link("5ms"));
-    let waited = stage.until("a place", |stage| stage.is_placed("shop", 2)).await;
-    assert!(waited < SOON, "it took {waited:?}: no loop was woken by the link");
 }
 
 #[tokio::test(start_paused = true)]

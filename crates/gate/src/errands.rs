@@ -24,19 +24,31 @@ use tombolo_model::errand::Errand;
 
 /// Errands that an agent has not taken yet.
 const AHEAD: usize = 16;
-/// More would be a load on a small machine: each is a connection and perhaps a process.
-const OF_AN_AGENT_MAX: usize = 128;
-/// Enough for the log of every component of a large App at once.
-const OF_A_CLIENT_MAX: usize = 128;
-/// Each holds two connections and a few frames.
-const OF_ALL_MAX: usize = 1024;
+/// How many errands may be under way.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    of_an_agent: usize,
+    of_a_client: usize,
+    of_all: usize,
+    /// What was recorded a moment ago; what is forgotten is recorded again.
+    records: usize,
+}
+
+const LIMITS: Limits = Limits {
+    // More would be a load on a small machine: each is a connection and perhaps a process.
+    of_an_agent: 128,
+    // Enough for the log of every component of a large App at once.
+    of_a_client: 128,
+    // Each holds two connections and a few frames.
+    of_all: 1024,
+    records: 1024,
+};
 /// A browser opens many connections to one port; one record of them does for so long.
 const RECORD_LASTS: Duration = Duration::from_secs(5 * 60);
-/// So many are remembered; what is forgotten is recorded again.
-const RECORDS_MAX: usize = 1024;
 
 #[derive(Debug)]
 pub(crate) struct Errands {
+    limits: Limits,
     held: Mutex<Held>,
     /// Counts the agents that came.
     came: watch::Sender<u64>,
@@ -80,12 +92,12 @@ pub(crate) struct Answer {
 /// There are as many as there may be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Full {
-    #[error("the server carries {OF_ALL_MAX} logs, commands and connections already")]
-    All,
-    #[error("the agent of {0} carries {OF_AN_AGENT_MAX} logs, commands and connections already")]
-    Agent(Remit),
-    #[error("you have {OF_A_CLIENT_MAX} logs, commands and connections open already")]
-    Client,
+    #[error("the server carries {0} logs, commands and connections already")]
+    All(usize),
+    #[error("the agent of {0} carries {1} logs, commands and connections already")]
+    Agent(Remit, usize),
+    #[error("you have {0} logs, commands and connections open already")]
+    Client(usize),
 }
 
 /// An agent that waits for errands, until it is dropped.
@@ -113,11 +125,15 @@ pub(crate) struct Place {
 
 impl Default for Errands {
     fn default() -> Errands {
-        Errands { held: Mutex::default(), came: watch::Sender::new(0) }
+        Errands::within(LIMITS)
     }
 }
 
 impl Errands {
+    fn within(limits: Limits) -> Errands {
+        Errands { limits, held: Mutex::default(), came: watch::Sender::new(0) }
+    }
+
     /// This agent waits here from now on. One that waited before for the same is sent
     /// away: it is the same agent, whose old connection nobody has missed yet.
     pub(crate) fn listen(self: &Arc<Self>, agent: &Remit) -> (Seat, mpsc::Receiver<Errand>) {
@@ -173,15 +189,18 @@ impl Errands {
 
     pub(crate) fn enter(self: &Arc<Self>, agent: &Remit, client: &str) -> Result<Place, Full> {
         let whose = [Whose::All, Whose::Agent(agent.clone()), Whose::Client(client.to_owned())];
+        let limits = self.limits;
         let mut held = self.held();
         let count = |whose: &Whose| held.under_way.get(whose).copied().unwrap_or(0);
         for one in &whose {
             match one {
-                Whose::All if count(one) >= OF_ALL_MAX => return Err(Full::All),
-                Whose::Agent(agent) if count(one) >= OF_AN_AGENT_MAX => {
-                    return Err(Full::Agent(agent.clone()));
+                Whose::All if count(one) >= limits.of_all => return Err(Full::All(limits.of_all)),
+                Whose::Agent(agent) if count(one) >= limits.of_an_agent => {
+                    return Err(Full::Agent(agent.clone(), limits.of_an_agent));
                 }
-                Whose::Client(_) if count(one) >= OF_A_CLIENT_MAX => return Err(Full::Client),
+                Whose::Client(_) if count(one) >= limits.of_a_client => {
+                    return Err(Full::Client(limits.of_a_client));
+                }
                 Whose::All | Whose::Agent(_) | Whose::Client(_) => (),
             }
         }
@@ -200,7 +219,7 @@ impl Errands {
         if recorded.contains_key(said) {
             return false;
         }
-        if recorded.len() < RECORDS_MAX {
+        if recorded.len() < self.limits.records {
             recorded.insert(said.to_owned(), now);
         }
         true
@@ -293,10 +312,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_agent_that_comes_in_time_is_waited_for() {
         let errands = Arc::new(Errands::default());
-        let waits = errands.listener(&of("crane"), Duration::from_secs(3));
+        let crane = of("crane");
+        let waits = errands.listener(&crane, Duration::from_secs(3));
         let comes = async {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            errands.listen(&of("crane"))
+            errands.listen(&crane)
         };
         let (found, _seat) = tokio::join!(waits, comes);
         assert!(found.is_some());
@@ -312,18 +332,37 @@ mod tests {
         assert!(errands.is_news("anna to port 80"));
     }
 
-    #[test]
-    fn there_is_room_for_so_many_of_one_client_and_again_when_some_have_gone() {
-        let errands = Arc::new(Errands::default());
-        let node = |number: usize| format!("n{}", number / 2);
-        let mut places: Vec<Place> = (0..OF_A_CLIENT_MAX)
-            .map(|one| errands.enter(&of(&node(one)), "anna").unwrap())
-            .collect();
-        assert_eq!(errands.enter(&of("n0"), "anna").unwrap_err(), Full::Client);
-        assert!(errands.enter(&of("n0"), "berta").is_ok());
+    #[tokio::test(start_paused = true)]
+    async fn what_is_not_remembered_is_news_each_time() {
+        let errands = Errands::within(Limits { records: 1, ..LIMITS });
+        assert!(errands.is_news("anna to port 80"));
+        assert!(errands.is_news("anna to port 81") && errands.is_news("anna to port 81"));
+        assert!(!errands.is_news("anna to port 80"));
+    }
+
+    /// Each pair is a node and a client; in the end who is refused, and again when one has gone.
+    #[track_caller]
+    fn check_full(limits: Limits, under_way: &[(&str, &str)], next: (&str, &str), full: &Full) {
+        let errands = Arc::new(Errands::within(limits));
+        let enter = |(node, client): (&str, &str)| errands.enter(&of(node), client);
+        let mut places: Vec<Place> = under_way.iter().map(|one| enter(*one).unwrap()).collect();
+        assert_eq!(enter(next).unwrap_err(), *full);
+        // Nothing is left of what was refused.
+        assert_eq!(enter(next).unwrap_err(), *full);
         places.pop();
-        assert!(errands.enter(&of("n0"), "anna").is_ok());
+        assert!(enter(next).is_ok());
         drop(places);
         assert!(errands.held().under_way.is_empty());
+    }
+
+    #[test]
+    fn there_is_room_for_so_many_and_again_when_some_have_gone() {
+        let limits = Limits { of_an_agent: 2, of_a_client: 3, of_all: 4, records: 1 };
+        let two = [("n1", "anna"), ("n1", "berta")];
+        check_full(limits, &two, ("n1", "carla"), &Full::Agent(of("n1"), 2));
+        let three = [("n1", "anna"), ("n2", "anna"), ("n3", "anna")];
+        check_full(limits, &three, ("n4", "anna"), &Full::Client(3));
+        let four = [("n1", "anna"), ("n2", "anna"), ("n3", "berta"), ("n4", "berta")];
+        check_full(limits, &four, ("n5", "carla"), &Full::All(4));
     }
 }

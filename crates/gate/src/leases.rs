@@ -12,6 +12,7 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, ResourceExt as _};
 use tombolo_identity::Remit;
 use tombolo_identity::clones::{Beat, Seats};
+use tombolo_model::event::Tone;
 use tombolo_model::{Reason, keys};
 use tombolo_plan::Monotonic;
 use tombolo_plan::lighthouse::{Controller, Memory, Registration, look};
@@ -157,7 +158,7 @@ async fn separate(gate: &Gate, pair: &Pair) {
         nodes::quarantine(gate, &remit, newcomer, &record).await?;
         let cloned = ("True", Reason::TwoInstances);
         nodes::set_cloned(gate, &remit, cloned, &message, &record).await?;
-        gate.resources().event_of(&remit, ("Warning", Reason::Cloned), &message, &record).await;
+        gate.resources().event_of(&remit, (Tone::Warning, Reason::Cloned), &message, &record).await;
         Ok::<(), Failure>(())
     };
     if let Err(failure) = done.await {

@@ -1,17 +1,18 @@
 //! The resources that the gate reads and writes, through a client with the rights of the system.
 
 use http::{HeaderValue, Method, Request};
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Client;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use tombolo_identity::{Remit, Subject};
+use tombolo_model::event::{News, Tone};
 use tombolo_model::{Reason, keys};
 
 use crate::failure::Failure;
 use crate::record::{self, Record};
 
-/// Events about what has no namespace are where Kubernetes puts such.
-const EVENT_NAMESPACE: &str = "default";
 /// What a name may hold is written as it is; anything else must not become a part of the path.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
 
@@ -71,22 +72,23 @@ impl Resources {
     pub(crate) async fn event_of(
         &self,
         remit: &Remit,
-        (type_, reason): (&str, Reason),
+        (tone, reason): (Tone, Reason),
         message: &str,
         record: &Record,
     ) {
-        let now = now();
         let (kind, name) = match remit {
             Remit::Node { node, .. } => ("Node", node),
             Remit::Site { site } => ("Site", site),
         };
-        let event = json!({
-            "apiVersion": "v1", "kind": "Event", "metadata": {"generateName": format!("{name}.")},
-            "involvedObject": {"apiVersion": keys::API_VERSION, "kind": kind, "name": name},
-            "type": type_, "reason": reason.word(), "message": message, "count": 1,
-            "source": {"component": "tombolo"}, "firstTimestamp": now, "lastTimestamp": now,
-        });
-        if let Err(error) = self.create(&events(EVENT_NAMESPACE), &event, record).await {
+        let about = ObjectReference {
+            api_version: Some(keys::API_VERSION.to_owned()),
+            kind: Some(kind.to_owned()),
+            name: Some(name.to_owned()),
+            ..ObjectReference::default()
+        };
+        let news = News { component: "tombolo", about, tone, reason, message };
+        let event = json!(news.event(Time(timestamp())));
+        if let Err(error) = self.create(&events(news.namespace()), &event, record).await {
             tracing::warn!(about = %remit, ?error, "an event was not written");
         }
     }

@@ -33,6 +33,9 @@ pub const DISK_PRESSURE: &str = "DiskPressure";
 /// Of a Node: its agent can keep the programs of workloads apart from itself and from each other.
 pub const CONFINING: &str = "Confining";
 
+/// Of the namespace tombolo-system: no loop of the controller is dead or late.
+pub const LOOPS_WELL: &str = "LoopsWell";
+
 /// One fact about an object: true, false or unknown, since when and why.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -29,6 +29,8 @@ pub const LABEL_REPLICA: &str = "tombolo.dev/replica";
 pub const LABEL_SITE: &str = "tombolo.dev/site";
 /// On an Assignment: the Node.
 pub const LABEL_NODE: &str = "tombolo.dev/node";
+/// On a Node that the agent of its site made, and takes away when its engine no longer has the machine.
+pub const LABEL_MANAGED: &str = "tombolo.dev/managed";
 
 /// On an App that is owned by a foreign object: which state of it the App was made of.
 pub const ANNOTATION_MADE_OF: &str = "tombolo.dev/made-of";

@@ -18,6 +18,7 @@ pub mod component;
 pub mod condition;
 mod copy_on_write;
 pub mod errand;
+pub mod event;
 pub mod id;
 pub mod invalid;
 pub mod jointoken;

@@ -2,7 +2,10 @@
 //! rests before it is started again. Called by the harness of `tombolo_controller`, which runs the
 //! loops, and by everything that shows them; start reading at [`Record::state`].
 
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+use tombolo_model::Reason;
 
 use crate::Monotonic;
 
@@ -147,6 +150,36 @@ pub fn turn(before: Option<State>, now: State) -> Option<Turn> {
         (false, State::Listing | State::Idle | State::Looking | State::Serving | State::Dead) => {
             None
         }
+    }
+}
+
+/// How all loops fare together, as the condition `LoopsWell` says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    pub well: bool,
+    /// That of the worst: a dead loop comes before a late one.
+    pub reason: Reason,
+    pub message: String,
+}
+
+/// Sums up the loops, by name.
+pub fn verdict(records: &BTreeMap<&'static str, Record>, now: Monotonic) -> Verdict {
+    let of_state = |state: State, reason: Reason| {
+        let those = records.iter().filter(move |(_, record)| record.state(now) == state);
+        those.map(move |(name, record)| {
+            let why = record.error.as_ref().map_or_else(String::new, |told| told.text.clone());
+            (reason, reason.says(&[("loop", (*name).to_owned()), ("why", why)]))
+        })
+    };
+    let dead = of_state(State::Dead, Reason::LoopDied);
+    let late = of_state(State::Late, Reason::LoopLate);
+    let (reasons, sentences): (Vec<Reason>, Vec<String>) = dead.chain(late).unzip();
+    match reasons.first() {
+        None => {
+            let reason = Reason::LoopsOnTime;
+            Verdict { well: true, reason, message: reason.says(&[]) }
+        }
+        Some(reason) => Verdict { well: false, reason: *reason, message: sentences.join("; ") },
     }
 }
 
@@ -303,6 +336,27 @@ mod tests {
             states.into_iter().map(|now| turn(before.replace(now), now)).collect();
         let (late, on_time) = (Some(Turn::Late), Some(Turn::OnTime));
         assert_eq!(told, [None, late, None, None, late, on_time]);
+    }
+
+    #[test]
+    fn all_loops_are_summed_up_the_dead_before_the_late() {
+        let mut records = BTreeMap::from([("a", Record::new(at(0))), ("b", Record::new(at(40)))]);
+        let said = |records: &BTreeMap<_, _>, seconds| {
+            let Verdict { well, reason, message } = verdict(records, at(seconds));
+            format!("{well} {reason}: {message}")
+        };
+        assert_eq!(said(&records, 20), "true LoopsOnTime: no loop is dead or late");
+        assert_eq!(
+            said(&records, 50),
+            "false LoopLate: the loop a is late: it should have looked, or come to an end of it, by \
+             now"
+        );
+        records.get_mut("b").unwrap().note_death("boom".to_owned(), at(50));
+        assert_eq!(
+            said(&records, 50),
+            "false LoopDied: the loop b has died and is started again: boom; the loop a is late: it \
+             should have looked, or come to an end of it, by now"
+        );
     }
 
     #[test]

@@ -157,3 +157,20 @@ fn what_was_given_to_another_node_and_comes_back_is_ours_again() {
     held.note(News::Applied(Box::new(assignment("b", 16))));
     assert_eq!(held.assignments["b"].metadata.resource_version.as_deref(), Some("16"));
 }
+
+#[test]
+fn so_many_that_are_gone_are_remembered_the_newest_among_them() {
+    let mut held = Held::default();
+    listed(&mut held, &[], 10);
+    let uid = |number: usize| format!("u{number}");
+    for number in 0..=GONE_MAX {
+        held.note(News::Gone(Box::new(assignment(&uid(number), 20))));
+    }
+    assert_eq!(held.gone.len(), GONE_MAX);
+    // The answer to a write that was under way when they went.
+    held.note(News::Applied(Box::new(assignment(&uid(GONE_MAX), 19))));
+    held.note(News::Applied(Box::new(assignment(&uid(1), 19))));
+    assert_eq!(uids(&held), [""; 0], "they stay gone");
+    held.note(News::Applied(Box::new(assignment(&uid(0), 19))));
+    assert_eq!(uids(&held), ["u0"], "the oldest was forgotten");
+}

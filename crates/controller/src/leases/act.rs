@@ -11,12 +11,13 @@ use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use serde_json::json;
 
 use tombolo_model::condition::READY;
+use tombolo_model::event::{News, Tone};
 use tombolo_model::keys::{ANNOTATION_PROBE, SYSTEM_NAMESPACE, node_lease};
 use tombolo_model::{Condition, ConditionStatus, Node, Site};
 use tombolo_plan::leases::{Action, Ask, Kind, Subject};
 
 use crate::clock;
-use crate::event::{self, News, Tone};
+use crate::event::Teller;
 
 use super::look::Origin;
 
@@ -28,6 +29,7 @@ const MESSAGE_LENGTH_MAX: usize = 512;
 
 pub(super) async fn apply(
     client: &Client,
+    teller: &Teller,
     origins: &BTreeMap<Subject, Origin>,
     action: Action,
 ) -> Result<(), kube::Error> {
@@ -35,7 +37,7 @@ pub(super) async fn apply(
     let now = clock::time_of_day();
     write_status(client, &action, origin, now).await?;
     // The status says the same as the Event, and nothing would write the Event a second time.
-    if let Err(error) = write_event(client, &action, origin, now).await {
+    if let Err(error) = write_event(client, teller, &action, origin).await {
         tracing::warn!(%action, %error, "an event could not be written");
     }
     Ok(())
@@ -77,9 +79,9 @@ async fn write_status(
 
 async fn write_event(
     client: &Client,
+    teller: &Teller,
     action: &Action,
     origin: &Origin,
-    now: Timestamp,
 ) -> Result<(), kube::Error> {
     let resource = resource(action.subject.kind);
     let about = ObjectReference {
@@ -95,9 +97,9 @@ async fn write_event(
         about,
         tone: if action.why.ready() { Tone::Normal } else { Tone::Warning },
         reason: action.event_reason(),
-        message: message(action),
+        message: &message(action),
     };
-    event::write(client, news, now).await
+    teller.tell(client, &news).await
 }
 
 fn resource(kind: Kind) -> ApiResource {

@@ -7,11 +7,11 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
+use tombolo_model::event::{self, Tone};
 use tombolo_model::{App, Assignment, Reason, keys};
 use tombolo_plan::placing::{Action, Doubt, News, Release, Verb};
 
-use crate::clock;
-use crate::event::{self, Tone};
+use crate::event::Teller;
 use crate::patch::guarded;
 use crate::report::failure;
 
@@ -25,13 +25,14 @@ const CREATES_AT_ONCE: usize = 32;
 /// Carries out the actions about one App until one fails. How many were done, and what failed.
 pub(super) async fn apply(
     client: &Client,
+    teller: &Teller,
     app: &App,
     actions: Vec<Action>,
 ) -> (usize, Vec<String>) {
     let mut done = 0;
     let mut failed = Vec::new();
     for together in actions.chunk_by(are_creates) {
-        let work: Vec<_> = together.iter().map(|action| act(client, app, action)).collect();
+        let work: Vec<_> = together.iter().map(|action| act(client, teller, app, action)).collect();
         let mut work = stream::iter(work).buffered(CREATES_AT_ONCE);
         while let Some(acted) = work.next().await {
             match acted {
@@ -51,19 +52,23 @@ fn are_creates(one: &Action, other: &Action) -> bool {
     matches!((&one.verb, &other.verb), (Verb::Create(_), Verb::Create(_)))
 }
 
-async fn act(client: &Client, app: &App, action: &Action) -> Result<(), String> {
+async fn act(client: &Client, teller: &Teller, app: &App, action: &Action) -> Result<(), String> {
     let name = app.name_any();
     tracing::info!(app = name, %action, "applying");
     let carried_out = carry_out(client, app, &action.verb).await;
     carried_out.map_err(|error| failure(&format!("App {name}: {action}"), &error))?;
     if let Verb::Decide { news, .. } = &action.verb {
-        tell(client, app, news).await;
+        tell(client, teller, app, news).await;
     }
     Ok(())
 }
 
 /// Lets go of an Assignment that nobody will take down.
-pub(super) async fn release(client: &Client, release: Release) -> Result<(), kube::Error> {
+pub(super) async fn release(
+    client: &Client,
+    teller: &Teller,
+    release: Release,
+) -> Result<(), kube::Error> {
     let api: Api<Assignment> = Api::namespaced(client.clone(), &release.namespace);
     let version = Some(release.resource_version);
     let patch = guarded(version, "/metadata/finalizers", json!(release.finalizers))?;
@@ -76,7 +81,14 @@ pub(super) async fn release(client: &Client, release: Release) -> Result<(), kub
         uid: Some(release.uid),
         ..ObjectReference::default()
     };
-    write_event(client, about, Tone::Warning, Reason::Abandoned, &release.why).await;
+    let news = event::News {
+        component: FIELD_MANAGER,
+        about,
+        tone: Tone::Warning,
+        reason: Reason::Abandoned,
+        message: &release.why,
+    };
+    write_event(client, teller, &news).await;
     Ok(())
 }
 
@@ -123,7 +135,7 @@ fn as_ourselves() -> PatchParams {
     PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() }
 }
 
-async fn tell(client: &Client, app: &App, news: &[News]) {
+async fn tell(client: &Client, teller: &Teller, app: &App, news: &[News]) {
     for one in news {
         let about = ObjectReference {
             api_version: Some(keys::API_VERSION.to_owned()),
@@ -134,22 +146,15 @@ async fn tell(client: &Client, app: &App, news: &[News]) {
             ..ObjectReference::default()
         };
         let tone = if one.bad { Tone::Warning } else { Tone::Normal };
-        write_event(client, about, tone, one.reason, &one.message).await;
+        let (reason, message) = (one.reason, one.message.as_str());
+        let news = event::News { component: FIELD_MANAGER, about, tone, reason, message };
+        write_event(client, teller, &news).await;
     }
 }
 
 /// An Event that cannot be written is no reason to stop: the status says the same.
-async fn write_event(
-    client: &Client,
-    about: ObjectReference,
-    tone: Tone,
-    reason: Reason,
-    message: &str,
-) {
-    let name = about.name.clone();
-    let message = message.to_owned();
-    let news = event::News { component: FIELD_MANAGER, about, tone, reason, message };
-    if let Err(error) = event::write(client, news, clock::time_of_day()).await {
-        tracing::warn!(name, %error, "an event could not be written");
+async fn write_event(client: &Client, teller: &Teller, news: &event::News<'_>) {
+    if let Err(error) = teller.tell(client, news).await {
+        tracing::warn!(name = news.about.name, %error, "an event could not be written");
     }
 }

@@ -31,6 +31,12 @@ struct State {
     watches: Vec<(Collection, UnboundedSender<String>)>,
     refusals: Vec<Refusal>,
     refused: Vec<String>,
+    /// Whose next deletion comes too late: another object has its name by then.
+    remade: Option<String>,
+    /// How each deletion was answered, in order.
+    deletions: Vec<u16>,
+    /// Objects of this kind cannot be watched, only listed.
+    unwatched: Option<String>,
     /// Requests to paths with this in them are never answered.
     hanging: Option<String>,
     /// How many requests wait for an answer that never comes.
@@ -120,6 +126,23 @@ impl Fake {
         self.lock().hanging = None;
     }
 
+    /// Just before the next deletion of the object at `path`, somebody deletes it and makes another under
+    /// the same name.
+    pub(crate) fn remake_before_deletion(&self, path: &str) {
+        self.lock().remade = Some(path.to_owned());
+    }
+
+    pub(crate) fn deletions(&self) -> Vec<u16> {
+        self.lock().deletions.clone()
+    }
+
+    /// Ends all watches of a kind and refuses new ones.
+    pub(crate) fn break_watches(&self, plural: &str) {
+        let mut state = self.lock();
+        state.unwatched = Some(plural.to_owned());
+        state.watches.retain(|(collection, _)| collection.plural != plural);
+    }
+
     fn hangs(&self, path: &str) -> bool {
         let mut state = self.lock();
         let hangs = state.hanging.as_ref().is_some_and(|part| path.contains(part));
@@ -151,12 +174,20 @@ impl Fake {
         state.refuse(method, path)?;
         let (collection, name, _subresource) = parse(path);
         match (method.as_str(), name) {
-            ("GET", None) if query.contains("watch=") => Ok(state.watch(collection, query)),
+            ("GET", None) if query.contains("watch=") => state.watch(collection, query),
             ("GET", None) => Ok(as_json(&state.list(&collection))),
             ("GET", Some(name)) => found(state.objects.get(&key(&collection, &name))),
             ("POST", None) => state.create(&collection, body),
-            ("PATCH", Some(name)) => state.patch(key(&collection, &name), body),
-            ("DELETE", Some(name)) => state.delete(&key(&collection, &name)),
+            ("PATCH", Some(name)) => {
+                state.patch(key(&collection, &name), body, query.contains("force=true"))
+            }
+            ("DELETE", Some(name)) => {
+                state.remake(path);
+                let answer = state.delete(&key(&collection, &name), body);
+                let code = answer.as_ref().map_or_else(|refused| refused.0, Response::status);
+                state.deletions.push(code.as_u16());
+                answer
+            }
             (_, _) => Err(Refused(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed")),
         }
     }
@@ -180,7 +211,10 @@ impl State {
             "metadata": {"resourceVersion": self.revision.to_string()}})
     }
 
-    fn watch(&mut self, collection: Collection, query: &str) -> Response<Body> {
+    fn watch(&mut self, collection: Collection, query: &str) -> Result<Response<Body>, Refused> {
+        if self.unwatched.as_ref() == Some(&collection.plural) {
+            return Err(Refused(StatusCode::INTERNAL_SERVER_ERROR, "InternalError"));
+        }
         let after = query.split('&').find_map(|pair| pair.strip_prefix("resourceVersion="));
         let after: u64 = after.and_then(|text| text.parse().ok()).unwrap_or(0);
         let past = self.history.iter();
@@ -189,7 +223,7 @@ impl State {
         let (sender, receiver): (_, UnboundedReceiver<String>) = unbounded();
         self.watches.push((collection, sender));
         let lines = stream::iter(past).chain(receiver).map(Ok::<_, Infallible>);
-        Response::new(Body::from_stream(lines))
+        Ok(Response::new(Body::from_stream(lines)))
     }
 
     fn create(&mut self, collection: &Collection, body: &[u8]) -> Result<Response<Body>, Refused> {
@@ -206,10 +240,12 @@ impl State {
         Ok(as_json(&self.write(key, object)))
     }
 
-    /// Every form of patch: a JSON patch is a list, and all others are merged.
-    fn patch(&mut self, key: Key, body: &[u8]) -> Result<Response<Body>, Refused> {
+    /// Every form of patch: a JSON patch is a list, and all others are merged. One that is forced is an
+    /// apply, which makes what is not there.
+    fn patch(&mut self, key: Key, body: &[u8], is_apply: bool) -> Result<Response<Body>, Refused> {
         let patch: Value = serde_json::from_slice(body).unwrap();
-        let mut object = self.objects.get(&key).cloned().ok_or(NOT_FOUND)?;
+        let known = self.objects.get(&key).cloned();
+        let mut object = known.or_else(|| is_apply.then(|| json!({}))).ok_or(NOT_FOUND)?;
         if patch.is_array() {
             let patch: json_patch::Patch = serde_json::from_value(patch).unwrap();
             json_patch::patch(&mut object, &patch).map_err(|_| CONFLICT)?;
@@ -223,11 +259,38 @@ impl State {
         Ok(as_json(&self.write(key, object)))
     }
 
-    fn delete(&mut self, key: &Key) -> Result<Response<Body>, Refused> {
-        let object = self.objects.remove(key).ok_or(NOT_FOUND)?;
+    fn remake(&mut self, path: &str) {
+        if self.remade.take_if(|remade| remade == path).is_none() {
+            return;
+        }
+        let (collection, name, _) = parse(path);
+        let key = key(&collection, name.as_deref().unwrap());
+        let mut object = self.objects.get(&key).cloned().unwrap();
+        self.remove(&key);
+        object["metadata"]["uid"] = Value::Null;
+        self.write(key, object);
+    }
+
+    /// The preconditions count, and whoever holds a finalizer keeps the object.
+    fn delete(&mut self, key: &Key, body: &[u8]) -> Result<Response<Body>, Refused> {
+        let mut object = self.objects.get(key).cloned().ok_or(NOT_FOUND)?;
+        let options: Value = serde_json::from_slice(body).unwrap_or_default();
+        for field in ["uid", "resourceVersion"] {
+            let wanted = &options["preconditions"][field];
+            if !wanted.is_null() && *wanted != object["metadata"][field] {
+                return Err(CONFLICT);
+            }
+        }
+        object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        Ok(as_json(&self.write(key.clone(), object)))
+    }
+
+    fn remove(&mut self, key: &Key) {
         self.revision += 1;
-        self.tell("DELETED", key, &object);
-        Ok(as_json(&object))
+        if let Some(mut object) = self.objects.remove(key) {
+            object["metadata"]["resourceVersion"] = json!(self.revision.to_string());
+            self.tell("DELETED", key, &object);
+        }
     }
 
     fn write(&mut self, key: Key, mut object: Value) -> Value {
@@ -239,13 +302,19 @@ impl State {
             metadata["namespace"] = json!(key.namespace);
         }
         if metadata["uid"].is_null() {
-            metadata["uid"] = json!(format!("uid-{}", key.name));
+            let known = known.map(|known| known["metadata"]["uid"].clone());
+            metadata["uid"] = known.unwrap_or_else(|| json!(format!("uid-{}", self.revision)));
         }
         metadata["resourceVersion"] = json!(self.revision.to_string());
         let generation = known.and_then(|known| known["metadata"]["generation"].as_i64());
         let changed = known.is_none_or(|known| known["spec"] != object["spec"]);
         let generation = generation.unwrap_or(0) + i64::from(changed);
         object["metadata"]["generation"] = json!(generation);
+        let held = object["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty());
+        if object["metadata"]["deletionTimestamp"].is_string() && !held {
+            self.remove(&key);
+            return object;
+        }
         self.tell(if known.is_some() { "MODIFIED" } else { "ADDED" }, &key, &object);
         self.objects.insert(key, object.clone());
         object
@@ -284,6 +353,7 @@ fn parse(path: &str) -> (Collection, Option<String>, Option<String>) {
     let segments: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let (version, rest) = segments.split_at(if segments[0] == "api" { 2 } else { 3 });
     let (namespace, rest) = match rest {
+        ["namespaces", _] | ["namespaces", _, "status"] => (None, rest),
         ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (Some(*namespace), rest),
         rest => (None, rest),
     };

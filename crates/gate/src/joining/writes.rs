@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use tombolo_identity::Remit;
 use tombolo_identity::joining::{How, Plan};
+use tombolo_model::event::Tone;
 use tombolo_model::site::Engine;
 use tombolo_model::{Reason, keys, names};
 
@@ -82,7 +83,7 @@ pub(super) async fn finish(
         Remit::Site { .. } => (),
     }
     gate.leases().forget_seats(&remit.lease());
-    let reason = ("Normal", reason(&plan.how));
+    let reason = (Tone::Normal, reason(&plan.how));
     resources.event_of(remit, reason, &plan.to_string(), record).await;
     tracing::info!(agent_of = %remit, how = %plan, "joined");
     Ok(())

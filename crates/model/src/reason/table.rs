@@ -544,9 +544,9 @@ reasons! {
 
     // What happened to a loop of the server.
     LoopDied {
-        on: "Namespace tombolo-system", blames: Unknown,
+        on: "Namespace tombolo-system, Node", blames: Unknown,
         sentence: "the loop {loop} has died and is started again: {why}",
-        help: "The log of the server says more; a loop that dies again and again is a bug of ours.",
+        help: "The log of its process says more; a loop that dies again and again is a bug of ours.",
     }
     LoopLate {
         on: "Namespace tombolo-system", blames: Unknown,
@@ -556,6 +556,11 @@ reasons! {
     LoopOnTime {
         on: "Namespace tombolo-system", blames: Nobody,
         sentence: "the loop {loop} is late no longer",
+        help: "",
+    }
+    LoopsOnTime {
+        on: "Namespace tombolo-system", blames: Nobody,
+        sentence: "no loop is dead or late",
         help: "",
     }
 }

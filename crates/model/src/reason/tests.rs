@@ -14,8 +14,8 @@ const WORDS: &str = "
     ConnectionRefused CrashLoop CutOff Degraded Deployed Deploying DiskFull Ended
     EngineUnreachable Error Exec Exhausted Failed Forgotten Heartbeat HeartbeatLost ImageDenied
     ImageOutOfReach Invalid JobDegraded Joined JoinedAgain JoinedAnew Killed LinkSilent LoopDied
-    LoopLate LoopOnTime Lost Moved NeverHeard NoNodeReady NoSuchEntry NoSuchFolder NoSuchImage
-    NoSuchInstance NoSuchPort NoSuchUser NodeNotReady NodeReady NodeSilent NodeUnreachable
+    LoopLate LoopOnTime LoopsOnTime Lost Moved NeverHeard NoNodeReady NoSuchEntry NoSuchFolder
+    NoSuchImage NoSuchInstance NoSuchPort NoSuchUser NodeNotReady NodeReady NodeSilent NodeUnreachable
     NodesReady NotAllowed NotExecutable NotPermitted NotRunning OutOfMemory PlaceNotFound Placed
     Placing PortForward PortTaken Quarantined Rebooted Reinstalled Released Replaced Restarted
     Restarting Restored Returned RolledBack Running SaidDown SiteNotReady SiteReady Started Starting
