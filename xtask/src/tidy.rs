@@ -32,6 +32,7 @@ const RULES: &[Rule] = &[
     sources::open_with_what_they_are,
     sources::fit_a_sitting,
     sources::have_telling_names,
+    sources::tell_every_reason,
     documents::name_no_machine,
     documents::name_no_registry,
     documents::link_to_what_exists,

@@ -1,5 +1,8 @@
 //! What every source file owes its reader.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use anyhow::Result;
 
 use super::Finding;
@@ -20,6 +23,9 @@ const WORLDLY: &[&str] = &[
     "Instant::now",
     "Timestamp::now",
 ];
+
+/// One row a reason.
+const REASONS: &str = "crates/model/src/reason/table.rs";
 
 /// Names that say nothing of what is inside.
 const EMPTY_NAMES: &[&str] =
@@ -82,6 +88,37 @@ pub(super) fn have_telling_names(tree: &Tree) -> Result<Vec<Finding>> {
         .collect())
 }
 
+/// A row of the table of reasons that nobody tells is a promise that nobody keeps.
+pub(super) fn tell_every_reason(tree: &Tree) -> Result<Vec<Finding>> {
+    let is_table = |file: &&File| file.path.ends_with(REASONS);
+    let Some(table) = tree.with_ending("rs").find(is_table) else { return Ok(Vec::new()) };
+    let about = table.path.parent().unwrap_or(Path::new("")).to_owned();
+    let telling = tree.with_ending("rs").filter(|file| {
+        !file.is_test() && !file.path.starts_with(&about) && !file.path.ends_with("reason.rs")
+    });
+    let told: BTreeSet<&str> = telling.flat_map(reasons_in).collect();
+    let rows = table.lines().filter_map(|(number, line)| {
+        let word = line.strip_prefix("    ")?.strip_suffix(" {")?;
+        let begins_large = word.starts_with(|letter: char| letter.is_ascii_uppercase());
+        (begins_large && word.chars().all(char::is_alphanumeric)).then_some((number, word))
+    });
+    Ok(rows
+        .filter(|(_, word)| !told.contains(word))
+        .map(|(number, word)| Finding::new(&table.path, number, format!("nobody tells {word}")))
+        .collect())
+}
+
+/// The words after `Reason::` in the code of a file.
+fn reasons_in(file: &File) -> impl Iterator<Item = &str> {
+    file.lines_without_tests().flat_map(|(_, line)| {
+        let code = line.split("//").next().unwrap_or_default();
+        code.split("Reason::").skip(1).map(|rest| {
+            let end = rest.find(|letter: char| !letter.is_alphanumeric()).unwrap_or(rest.len());
+            &rest[..end]
+        })
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
@@ -121,6 +158,23 @@ mod tests {
         check(fit_a_sitting, "a.rs", &"x\n".repeat(800), &[]);
         let with_tests = "x\n".repeat(700) + "#[cfg(test)]\n" + &"x\n".repeat(700);
         check(fit_a_sitting, "a.rs", &with_tests, &[]);
+    }
+
+    #[test]
+    fn a_reason_that_nobody_tells_is_found() {
+        let file = |path: &str, text: &str| File { path: path.into(), text: text.to_owned() };
+        let table = "reasons! {\n    Moved {\n        on: \"App\",\n    }\n    Lost {\n    }\n}\n";
+        let told = "//! a\nlet why = Reason::Moved;\n// Reason::Lost\n";
+        let tested = "#[cfg(test)]\nlet why = Reason::Lost;\n";
+        let files = vec![
+            file("crates/model/src/reason/table.rs", table),
+            file("crates/model/src/reason.rs", "Reason::Lost\n"),
+            file("crates/plan/src/a.rs", told),
+            file("crates/plan/src/b.rs", tested),
+        ];
+        let findings = tell_every_reason(&Tree { root: PathBuf::new(), files }).unwrap();
+        let lines: Vec<usize> = findings.iter().map(|finding| finding.line).collect();
+        assert_eq!(lines, [5]);
     }
 
     #[test]
