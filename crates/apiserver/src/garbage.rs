@@ -22,8 +22,14 @@ use crate::{encode, object, registry, remove, time, write};
 /// Events tell what happened lately; after this they are history.
 const EVENT_LIFE_SECONDS: i64 = 60 * 60;
 const EVENT_SWEEP_EVERY: Duration = Duration::from_secs(60);
-/// More would keep the loop from looking at what has happened meanwhile.
-const ACTIONS_PER_ROUND_MAX: usize = 500;
+/// How much the collector does before it looks again.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// More would keep the loop from looking at what has happened meanwhile.
+    actions_per_round: usize,
+}
+
+const LIMITS: Limits = Limits { actions_per_round: 500 };
 /// The pause before a failed action is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -34,7 +40,7 @@ pub async fn run(api: Api) {
         let Ok(mut watch) = api.store.watch("", revision) else { continue };
         let mut sweep_at = tokio::time::Instant::now();
         loop {
-            let pending = act(&api, &graph).await;
+            let pending = act(&api, &graph, LIMITS).await;
             let pause = if pending { RETRY_AFTER } else { EVENT_SWEEP_EVERY };
             tokio::select! {
                 batch = watch.next() => match batch {
@@ -62,9 +68,9 @@ fn load(store: &Store) -> (Graph, u64) {
 }
 
 /// Does what the graph asks for; says whether something is left to do.
-async fn act(api: &Api, graph: &Graph) -> bool {
-    let actions = graph.plan(ACTIONS_PER_ROUND_MAX);
-    let mut left = actions.len() == ACTIONS_PER_ROUND_MAX;
+async fn act(api: &Api, graph: &Graph, limits: Limits) -> bool {
+    let actions = graph.plan(limits.actions_per_round);
+    let mut left = actions.len() == limits.actions_per_round;
     for action in actions {
         if let Err(failure) = apply(api, &action).await {
             // Gone or changed in between: the next look will tell.
@@ -175,6 +181,32 @@ mod tests {
             .body(map.to_string().into_bytes());
         let made: Value = client.request(request.unwrap()).await.unwrap();
         object::text(&made, "uid").to_owned()
+    }
+
+    /// Many dependents go in rounds, each of which knows that there is more to do.
+    #[tokio::test]
+    async fn a_round_does_so_much_and_says_whether_something_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path(), Options::default()).unwrap();
+        let api = Api::open(store, Token::from_bytes([7; 32]).hash()).await.unwrap();
+        let client = api.client(Subject::first_admin());
+        for number in 0..5 {
+            let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+                "name": format!("orphan-{number}"), "ownerReferences": [{
+                    "apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "gone"}]}});
+            let request = http::Request::post("/api/v1/namespaces/default/configmaps")
+                .header("content-type", "application/json")
+                .body(map.to_string().into_bytes());
+            client.request::<Value>(request.unwrap()).await.unwrap();
+        }
+        let left = || api.store.list("/configmaps/default/", At::Latest, None, 9).unwrap();
+        let mut told = Vec::new();
+        for _ in 0..3 {
+            let (graph, _) = load(&api.store);
+            let pending = act(&api, &graph, Limits { actions_per_round: 2 }).await;
+            told.push((left().objects.len(), pending));
+        }
+        assert_eq!(told, [(3, true), (1, true), (0, false)]);
     }
 
     /// What is to go was looked at a moment ago; somebody may have deleted it since and made another.

@@ -296,6 +296,32 @@ async fn what_leaves_a_selection_is_told_with_the_revision_at_which_it_left() {
     assert_eq!(told["object"]["metadata"]["labels"]["tier"], "edge", "its last state inside");
 }
 
+/// A client goes on from the revision of the last event here as well.
+#[tokio::test]
+async fn what_is_deleted_is_told_to_a_selection_with_the_revision_of_the_deletion() {
+    let server = server().await;
+    let mut inside = map("a");
+    inside["metadata"]["labels"] = json!({"tier": "edge"});
+    let made = server.post(MAPS, inside).await.1;
+    let start = made["metadata"]["resourceVersion"].as_str().expect("a revision").to_owned();
+    assert_eq!(server.delete(&format!("{MAPS}/a"), Value::Null).await.0, 200);
+    let list = server.get(MAPS).await.1;
+    let deleted_at = &list["metadata"]["resourceVersion"];
+    assert_ne!(*deleted_at, start);
+    for selection in ["", "labelSelector=tier%3Dedge&", "fieldSelector=metadata.name%3Da&"] {
+        let request = Request::get(format!("{MAPS}?watch=1&{selection}resourceVersion={start}"))
+            .extension(Subject::first_admin())
+            .body(Body::empty());
+        let answer = server.api.router().oneshot(request.expect("a request")).await;
+        let mut lines = answer.expect("an answer").into_body().into_data_stream();
+        let line = lines.next().await.expect("a line").expect("of bytes");
+        let told: Value = serde_json::from_slice(&line).expect("one event");
+        assert_eq!(told["type"], "DELETED", "{selection}: {told}");
+        let version = &told["object"]["metadata"]["resourceVersion"];
+        assert_eq!(version, deleted_at, "{selection}");
+    }
+}
+
 #[tokio::test]
 async fn a_watcher_is_given_large_objects_one_at_a_time() {
     let server = server().await;
