@@ -63,7 +63,6 @@ struct Connections {
 impl Traffic {
     pub fn new(limits: Limits) -> Arc<Traffic> {
         let hall = |share| Arc::new(Hall::new(share));
-        let heavy = Share { seats: limits.heavy, waiting: 65_536, waiting_per_flow: 4096 };
         let levels = [
             (Level::Heartbeats, limits.heartbeats),
             (Level::Administration, limits.administration),
@@ -78,7 +77,7 @@ impl Traffic {
         Arc::new(Traffic {
             limits,
             halls: halls.collect(),
-            heavy: hall(heavy),
+            heavy: hall(limits.heavy),
             ledger: Mutex::new(Ledger::new(&limits)),
             connections: Mutex::new(Connections {
                 roster: Roster::new(limits),

@@ -158,6 +158,15 @@ pub(crate) fn width(body_bytes: usize, answer_bytes: usize) -> usize {
     1 + body_bytes / BODY_BYTES_PER_SEAT + answer
 }
 
+/// Routes beside the protocol whose handlers list all Apps, Assignments and Nodes, and may search.
+const FACADES: [&str; 5] =
+    ["/matchmake", "/jobmanager/", "/api/v3/deployment", "/api/v3/resource", "/characterization"];
+
+/// Whether one small request makes the server do as much as several large lists.
+pub(crate) fn is_facade(path: &str) -> bool {
+    FACADES.iter().any(|facade| path.starts_with(facade))
+}
+
 /// Under what the size of the last answer to a list is remembered.
 pub(crate) fn collection(Target { group, resource, namespace, .. }: &Target) -> String {
     format!("{group}/{resource}/{}", namespace.as_deref().unwrap_or_default())
@@ -226,6 +235,16 @@ mod tests {
         assert_eq!(width(3 * 1024 * 1024, 0), 49);
         assert_eq!(width(0, 16 * 1024 * 1024), 17);
         assert_eq!(width(0, 500 * 1024 * 1024), 17);
+    }
+
+    #[test]
+    fn a_facade_is_wide_and_the_protocol_is_not() {
+        for path in ["/matchmake", "/jobmanager/jobs/", "/api/v3/deployment/"] {
+            assert!(is_facade(path), "{path}");
+        }
+        for path in ["/api/v1/namespaces", "/tombolo/join", "/readyz", "/api/v3/healthcheck"] {
+            assert!(!is_facade(path), "{path}");
+        }
     }
 
     #[test]

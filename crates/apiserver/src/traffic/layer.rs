@@ -23,7 +23,7 @@ use super::metered::meter;
 use super::{Charge, Connection, Good, Payer, Place, Traffic, Wanted};
 use crate::authenticate::{self, Authenticated};
 use crate::request::{Path, Query, parse_path};
-use crate::server::{Api, BODY_BYTES_MAX, BODY_TIME_MAX, body_too_large, body_too_slow};
+use crate::server::{Api, body_too_large, body_too_slow};
 use crate::status::Failure;
 
 impl Api {
@@ -100,7 +100,10 @@ async fn pass(
         (level, Arrival::Whole) => {
             let (body, _held) = arrive(&payer, body).await?;
             let work = flow::work(&parts.method, &path);
-            let width = flow::width(body.len(), expected);
+            let width = match flow::is_facade(parts.uri.path()) {
+                true => api.traffic.limits().facade,
+                false => flow::width(body.len(), expected),
+            };
             let place =
                 Place::take(&api.traffic, Wanted { level, work, flow: flow.clone(), width })
                     .await?;
@@ -147,18 +150,19 @@ async fn arrive(payer: &Payer, body: Body) -> Result<(Bytes, Option<Charge>), Fa
         return collected;
     }
     let _place = payer.take(Good::Bodies, 1)?;
-    timeout(BODY_TIME_MAX, collecting).await.unwrap_or_else(|_| Err(body_too_slow()))
+    timeout(payer.traffic.limits().body, collecting).await.unwrap_or_else(|_| Err(body_too_slow()))
 }
 
 async fn collect(payer: &Payer, mut body: Body) -> Result<(Bytes, Option<Charge>), Failure> {
+    let bytes_max = payer.traffic.limits().body_bytes_each;
     let mut charge: Option<Charge> = None;
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let Ok(frame) = frame else { return Err(body_too_large(BODY_BYTES_MAX)) };
+        let Ok(frame) = frame else { return Err(body_too_large(bytes_max)) };
         let Ok(data) = frame.into_data() else { continue };
-        if first.len() + rest.len() + data.len() > BODY_BYTES_MAX {
-            return Err(body_too_large(BODY_BYTES_MAX));
+        if first.len() + rest.len() + data.len() > bytes_max {
+            return Err(body_too_large(bytes_max));
         }
         match &mut charge {
             Some(charge) => charge.grow(data.len())?,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::server::BODY_BYTES_MAX;
+
 const MIB: usize = 1024 * 1024;
 
 /// What one level of requests has.
@@ -30,12 +32,18 @@ pub struct Limits {
     pub anonymous: Share,
     /// Of the seats of each level, those for requests that need nothing but a processor.
     pub reads: usize,
-    /// Steps of heavy lists at once, on threads of their own.
-    pub heavy: usize,
+    /// Steps of heavy lists at once, on threads of their own, and those that wait for one.
+    pub heavy: Share,
+    /// Seats of a request to a facade, which makes several lists and perhaps a search.
+    pub facade: usize,
     /// How long a request waits for a seat before it is told to come back.
     pub wait: Duration,
     /// Requests whose bodies have not arrived whole.
     pub bodies: Bound,
+    /// The largest body that is taken, and how long one may take to arrive. More bytes than
+    /// [`BODY_BYTES_MAX`] no handler reads.
+    pub body_bytes_each: usize,
+    pub body: Duration,
     pub body_bytes: Bound,
     pub watches: Bound,
     /// Bytes of answers that are not written yet.
@@ -66,9 +74,17 @@ impl Default for Limits {
             anonymous: Share { seats: 64, waiting: 2048, waiting_per_flow: 1024 },
             reads: (4 * processors()).max(8),
             // One processor is left to everything that is light.
-            heavy: processors().saturating_sub(1).max(1),
+            heavy: Share {
+                seats: processors().saturating_sub(1).max(1),
+                waiting: 65_536,
+                waiting_per_flow: 4096,
+            },
+            // As wide as the widest list: each asks for several of them.
+            facade: 16,
             wait: Duration::from_secs(15),
             bodies: Bound { per_flow: 256, in_all: 4096 },
+            body_bytes_each: BODY_BYTES_MAX,
+            body: Duration::from_secs(30),
             body_bytes: Bound { per_flow: 16 * MIB, in_all: 64 * MIB },
             watches: Bound { per_flow: 2000, in_all: 50_000 },
             answer_bytes: Bound { per_flow: 64 * MIB, in_all: 256 * MIB },
@@ -118,7 +134,11 @@ settings! {
     "anonymous", "requests without a name at once, joining among them", anonymous.seats;
     "anonymous-waiting-each", "requests of one address without a name that wait", anonymous.waiting_per_flow;
     "reads", "requests of each kind that only read at once", reads;
-    "heavy", "steps of large lists at once", heavy;
+    "heavy", "steps of large lists at once", heavy.seats;
+    "heavy-waiting", "such steps that wait", heavy.waiting;
+    "heavy-waiting-each", "such steps of one client that wait", heavy.waiting_per_flow;
+    "facade", "seats of a request to a facade of another project", facade;
+    "body-bytes-one", "bytes of one body; no handler reads more than usual", body_bytes_each;
     "bodies-each", "requests of one client whose bodies are still coming", bodies.per_flow;
     "bodies", "such requests in all", bodies.in_all;
     "body-bytes-each", "bytes of bodies held for one client", body_bytes.per_flow;

@@ -38,6 +38,12 @@ fn token(number: u8) -> Token {
 
 impl World {
     async fn start(limits: Limits) -> World {
+        let nothing = axum::routing::get(|| async {});
+        World::serving(limits, axum::Router::new().route("/some/facade", nothing)).await
+    }
+
+    /// With routes beside the protocol.
+    async fn serving(limits: Limits, routes: axum::Router) -> World {
         let data = tempfile::tempdir().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -47,7 +53,7 @@ impl World {
         let store = Store::open(data.path(), Options::default()).unwrap();
         let api = Api::open(store, token(0).hash()).await.unwrap().limited(limits);
         let gate = Gate::open(api.client(Subject::system("gate")), None).unwrap();
-        let api = api.streaming(gate.router());
+        let api = api.streaming(gate.router()).serving(routes);
         let router = api.admitting(api.router());
         let (tls, traffic) = (tls::server_config(&home).unwrap(), api.traffic());
         let never = futures::future::pending();
@@ -241,7 +247,7 @@ async fn lists_that_wait_for_their_turn_hold_no_seat() {
     let limits = Limits {
         users: Share { seats: 2, waiting: 64, waiting_per_flow: 64 },
         reads: 2,
-        heavy: 1,
+        heavy: Share { seats: 1, waiting: 64, waiting_per_flow: 64 },
         wait: PATIENCE,
         ..Limits::default()
     };
@@ -263,6 +269,58 @@ async fn lists_that_wait_for_their_turn_hold_no_seat() {
     drop(turn);
     for list in join_all(lists).await {
         assert_eq!(list.unwrap().status(), 200);
+    }
+}
+
+/// One small request to a facade lists everything several times.
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_to_a_facade_take_as_many_seats_as_their_work() {
+    let limits = Limits {
+        users: Share { seats: 32, waiting: 64, waiting_per_flow: 64 },
+        facade: 16,
+        wait: PATIENCE,
+        ..Limits::default()
+    };
+    let working = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let (end, ended) = tokio::sync::watch::channel(false);
+    let count = Arc::clone(&working);
+    let matchmake = axum::routing::get(move || {
+        let (count, mut ended) = (Arc::clone(&count), ended.clone());
+        async move {
+            count.fetch_add(1, Ordering::SeqCst);
+            let _ = ended.wait_for(|ended| *ended).await;
+        }
+    });
+    let routes = axum::Router::new().route("/matchmake", matchmake);
+    let world = World::serving(limits, routes).await;
+    let mut sender = world.connect().await;
+    let mut asked = Vec::new();
+    for _ in 0..3 {
+        sender = sender.ready().await.unwrap();
+        let request = ask("GET", "/matchmake", Some(&token(1)));
+        asked.push(sender.send_request(request, true).unwrap().0);
+    }
+    let hall = &world.api.traffic.halls[&(Level::Users, Work::Other)];
+    world.until("the third waits for a seat", || hall.waiting() == 1).await;
+    assert_eq!(working.load(Ordering::SeqCst), 2, "two fill the seats of users");
+    assert_eq!(world.code(MAPS, Some(&token(1))).await, 200, "a request that reads");
+    end.send(true).unwrap();
+    for answer in join_all(asked).await {
+        assert_eq!(answer.unwrap().status(), 200);
+    }
+}
+
+/// A body that is too large is refused by the bound that was set.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_largest_body_can_be_set() {
+    let world = World::start(Limits { body_bytes_each: 1000, ..Limits::default() }).await;
+    for (bytes, expected) in [(900_usize, 400), (1100, 413)] {
+        let mut sender = world.connect().await.ready().await.unwrap();
+        let request = ask("POST", MAPS, Some(&token(1)));
+        let (answer, mut body) = sender.send_request(request, false).unwrap();
+        body.send_data(Bytes::from(vec![b' '; bytes]), true).unwrap();
+        let answer = timeout(PATIENCE, answer).await.expect("it answers").unwrap();
+        assert_eq!(answer.status(), expected, "{bytes} bytes");
     }
 }
 
