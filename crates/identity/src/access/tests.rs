@@ -368,3 +368,30 @@ fn the_list_of_rules_follows_the_namespace() {
     .assert_eq(&lines(RoleName::Agent, ""));
     assert!(lines(RoleName::SiteAgent, "").contains(r#"named "site-north""#));
 }
+
+/// The others' Leases say that others live: whoever could write those could hide that they are gone.
+#[test]
+fn an_agent_writes_the_leases_of_its_own_node_and_site_and_no_others() {
+    let agent = subject(RoleName::Agent);
+    let allowed = |namespace: &str, name: &str| {
+        let target = Target::Resource(Resource {
+            group: "coordination.k8s.io",
+            resource: "leases",
+            namespace,
+            name,
+            ..Resource::default()
+        });
+        let may = |verb: Verb| authorize(&agent, &Attributes { verb, target }).is_ok();
+        assert!(!may(Verb::Delete) && !may(Verb::DeleteCollection), "{namespace}/{name}");
+        [Verb::Get, Verb::Create, Verb::Update, Verb::Patch].map(may)
+    };
+    for own in ["node-n1", "site-north"] {
+        assert_eq!(allowed(SYSTEM_NAMESPACE, own), [true; 4], "{own}");
+        assert_eq!(allowed("shop", own), [false; 4], "{own} among the users'");
+        assert_eq!(allowed("", own), [false; 4], "{own} nowhere");
+    }
+    let others = ["node-n2", "site-south", "site-n1", "node-north", "node-", "controller-c", ""];
+    for other in others {
+        assert_eq!(allowed(SYSTEM_NAMESPACE, other), [false; 4], "{other}");
+    }
+}
