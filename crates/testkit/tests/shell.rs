@@ -161,12 +161,31 @@ async fn the_loops_of_a_server_are_shown_and_well() {
     // The server answers before each of its loops has begun.
     let shown = eventually("all loops", async || {
         let shown = tombolo.shell(&["loops"]).await.ok();
-        let all = ["foreign", "garbage", "leases", "mirrors", "placing", "sites"];
+        let all = [
+            "foreign",
+            "garbage",
+            "gate",
+            "leases",
+            "mirrors",
+            "oversight",
+            "placing",
+            "registration",
+            "sites",
+        ];
         all.iter().all(|name| shown.contains(name)).then_some(shown)
     });
     assert_has(&shown.await, &["LOOP", "STATE", "LAST REPORT", "RESTARTS", "LAST ERROR"]);
     let board = tombolo.shell(&["loops", "-o", "json"]).await.json();
     assert_eq!(board["mirrors"][0]["kind"], "App");
     let health = http::Request::get("/readyz/loops?verbose").body(Vec::new()).unwrap();
-    assert_has(&tombolo.client().await.request_text(health).await.unwrap(), &["+]loop placing"]);
+    let client = tombolo.client().await;
+    assert_has(&client.request_text(health).await.unwrap(), &["+]loop placing"]);
+    let well = eventually("the condition", async || {
+        let path = "/api/v1/namespaces/tombolo-system";
+        let namespace = http::Request::get(path).body(Vec::new()).unwrap();
+        let namespace: serde_json::Value = client.request(namespace).await.ok()?;
+        let conditions = namespace["status"]["conditions"].as_array()?;
+        conditions.iter().find(|one| one["type"] == "LoopsWell").cloned()
+    });
+    assert_eq!(well.await["reason"], "LoopsOnTime");
 }

@@ -8,6 +8,7 @@ mod beside;
 mod controller;
 mod down;
 mod heap;
+mod kept;
 mod lighthouse;
 mod loops;
 mod up;

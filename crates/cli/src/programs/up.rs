@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tombolo_agent::engines::DockerAt;
 use tombolo_apiserver::traffic::Limits;
-use tombolo_apiserver::{Api, garbage, serve};
+use tombolo_apiserver::{Api, serve};
 use tombolo_controller::Board;
 use tombolo_controller::clock::{Clock, time_of_day};
 use tombolo_demo::{self as demo, Demo};
@@ -24,7 +24,7 @@ use tombolo_identity::{Subject, tls};
 use tombolo_store::Store;
 
 use super::agent::DockerArgs;
-use super::{beside, loops};
+use super::{beside, kept, loops};
 use crate::failure::{Exit, Failure};
 use crate::{output, places, vault};
 
@@ -174,11 +174,13 @@ async fn serve(args: &UpArgs, data: &Path, part: &Part) -> anyhow::Result<()> {
     let routes = tombolo_facade::router().merge(loops::route(board.clone()));
     let api = api.streaming(gate.router()).serving(routes).telling_of(loops::health(board.clone()));
 
-    collect_garbage(&api, &board);
-    tokio::spawn(gate.clone().listen());
-    register(args, gate, &home, address);
+    kept::collect_garbage(&api, &board, Arc::new(|_| ()));
+    let own = api.client(Subject::system("gate"));
+    kept::listen(gate.clone(), &board, own.clone());
+    let addresses = kept::addresses(&home, &args.names, address);
+    kept::register(gate, &board, &own, addresses, args.lighthouse.clone());
     if *part != Part::Lighthouse {
-        let (clients, until_stop) = (api.clone(), stop.clone());
+        let (clients, until_stop, board) = (api.clone(), stop.clone(), board.clone());
         tokio::spawn(async move {
             let client = |name| clients.client(Subject::system(name));
             tombolo_controller::run(&board, client, stopped(until_stop)).await;
@@ -189,7 +191,7 @@ async fn serve(args: &UpArgs, data: &Path, part: &Part) -> anyhow::Result<()> {
     std::fs::write(data.join("address"), format!("{address}\n"))
         .context("cannot write DIR/address")?;
     let tls = tls::server_config(&home)?;
-    let (agents, until_stop) = start_agents(part, &api, &home, stop);
+    let (agents, until_stop) = start_agents(part, &api, &home, &board, stop);
     let router = api.admitting(api.router());
     let (limits, traffic) = (serve::Limits::default(), api.traffic());
     let until_stop = stopped(until_stop);
@@ -216,15 +218,6 @@ fn refuse_without_its_store(data: &Path) -> anyhow::Result<()> {
          knew; bring back a backup with `tombolo restore --data {folder} FILE`, or begin with nothing: \
          `tombolo up --accept-empty-store`"
     )
-}
-
-/// Follows the store for as long as the process lives, however often it panics.
-fn collect_garbage(api: &Api, board: &Board) {
-    let (api, board) = (api.clone(), board.clone());
-    tokio::spawn(async move {
-        let client = api.client(Subject::system("garbage"));
-        tombolo_controller::keep(&board, &client, "garbage", || garbage::run(api.clone())).await;
-    });
 }
 
 fn limits(wanted: &[String]) -> anyhow::Result<Limits> {
@@ -277,6 +270,7 @@ fn start_agents(
     part: &Part,
     api: &Api,
     home: &Home,
+    board: &Board,
     stop: watch::Receiver<bool>,
 ) -> (JoinHandle<anyhow::Result<()>>, watch::Receiver<bool>) {
     if *part != Part::LoopsAndDemo {
@@ -285,10 +279,16 @@ fn start_agents(
     match part {
         Part::Loops | Part::Lighthouse => (tokio::spawn(async { Ok(()) }), stop),
         Part::LoopsAndAgent { site, docker } => {
-            let (data, docker) = (home.folder.clone(), docker.clone());
-            let beside = beside::run(api.clone(), data, site.clone(), docker, stop.clone());
+            let (api, data, board) = (api.clone(), home.folder.clone(), board.clone());
+            let (site, docker, until_stop) = (site.clone(), docker.clone(), stop.clone());
             let beside = async move {
-                beside.await;
+                let client = api.client(Subject::system("up"));
+                let live = || {
+                    let (data, site, docker) = (data.clone(), site.clone(), docker.clone());
+                    beside::run(api.clone(), data, site, docker, until_stop.clone())
+                };
+                // A panic of the agent ends neither the server nor the agent for good.
+                tombolo_controller::keep(&board, &client, "agent", live).await;
                 Ok(())
             };
             (tokio::spawn(beside), stop)
@@ -319,23 +319,6 @@ fn demo_of(api: &Api, home: &Home) -> Demo {
         },
         note: output::note,
     }
-}
-
-/// With itself, and with the lighthouse that was named.
-fn register(args: &UpArgs, gate: Gate, home: &Home, address: SocketAddr) {
-    let name = tombolo_agent::machine::host_name();
-    let addresses = addresses(home, &args.names, address);
-    tokio::spawn(gate.keep_registered(name.clone(), addresses.clone()));
-    if let Some(kubeconfig) = &args.lighthouse {
-        tokio::spawn(super::lighthouse::register_at(kubeconfig.clone(), name, addresses));
-    }
-}
-
-/// Where others reach this server: at the names that were given, or where it listens.
-fn addresses(home: &Home, names: &[String], address: SocketAddr) -> Vec<String> {
-    let named = names.iter().map(|name| format!("https://{name}:{}", address.port()));
-    let named: Vec<String> = named.collect();
-    if named.is_empty() { vec![home.url.clone()] } else { named }
 }
 
 fn open_home(args: &UpArgs, data: &Path, address: SocketAddr) -> anyhow::Result<Home> {
