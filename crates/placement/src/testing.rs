@@ -180,8 +180,13 @@ impl World {
     }
 
     pub(crate) fn plan(&self, options: &Options) -> Plan {
+        self.plan_within(400_000, options)
+    }
+
+    /// The same with a search of so many steps.
+    pub(crate) fn plan_within(&self, work: u64, options: &Options) -> Plan {
         let (continuum, troubles) = Continuum::of(&self.sites, &self.nodes, &self.links);
-        let limits = Limits { work: 400_000, ..Limits::default() };
+        let limits = Limits { work, ..Limits::default() };
         let mut plan = plan::plan(&continuum, &self.apps, &self.running, options, &limits).unwrap();
         plan.troubles.extend(troubles);
         plan

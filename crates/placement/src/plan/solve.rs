@@ -52,7 +52,7 @@ fn search(
     let second = honest(compiled, select(&compiled.problem, limits)?);
     let second = not_worse(compiled, second);
     if placed(compiled, &second) >= placed(compiled, &first) {
-        return Ok(solved(second, waiting));
+        return Ok(solved(believed(second, &first), waiting));
     }
     // Going one after the other is impossible (two that swap places): all at once, then.
     held.release(compiled, |_| true);
@@ -64,7 +64,8 @@ fn search(
 
 /// What runs and may stay does, as long as everybody finds a place beside it. If somebody does not, the other
 /// instances of the same App may move, and if that does not help, all that are planned. They are let go only for
-/// an answer that places more: an App that has no place in any case moves nobody.
+/// an answer that places more: an App that has no place in any case moves nobody. Only of the search that holds
+/// nobody it is believed that something has no place.
 fn first_answer(
     compiled: &mut Compiled<'_, '_>,
     kept: &mut Kept,
@@ -86,19 +87,46 @@ fn first_answer(
     let planned = &compiled.scoped.planned;
     let theirs: BTreeSet<usize> = lacking.iter().map(|part| planned[*part]).collect();
     let everybody: BTreeSet<usize> = planned.iter().copied().collect();
+    let mut freest = best.clone();
     for released in [theirs, everybody] {
         kept.release(compiled, |app| released.contains(&app));
         let found = select(&compiled.problem, limits)?;
         if placed(compiled, &found) > placed(compiled, &best) {
-            best = found;
+            best = found.clone();
             kept.released = released;
         }
         if lacking_none(&best) {
             return Ok(best);
         }
+        freest = found;
     }
     kept.hold(compiled);
-    Ok(best)
+    Ok(believed(best, &freest))
+}
+
+/// The answer, with its "impossible" taken back where a search that held fewer instances in place has not proven
+/// the same: what could not be placed beside those that were held may have a place once they move.
+fn believed(answer: Selection, freest: &Selection) -> Selection {
+    let is_placed = |found: &Selection, part: usize| found.parts[part] == Outcome::Placed;
+    // The freest search found a place for the part, and proved that then another one has none. That is a proof
+    // for this answer too, if it places all of those between which the proof was made.
+    let in_exchange = |part: usize| {
+        let others = (0..freest.parts.len()).filter(|other| *other != part);
+        is_placed(freest, part)
+            && !freest.parts.contains(&Outcome::NotFound)
+            && others
+                .into_iter()
+                .all(|other| !is_placed(freest, other) || is_placed(&answer, other))
+    };
+    let is_proven = |part: usize| freest.parts[part] == Outcome::Infeasible || in_exchange(part);
+    let judged = |(part, outcome): (usize, &Outcome)| match outcome {
+        Outcome::Placed => Outcome::Placed,
+        Outcome::Infeasible if is_proven(part) => Outcome::Infeasible,
+        Outcome::Infeasible | Outcome::NotFound => Outcome::NotFound,
+    };
+    let parts: Vec<Outcome> = answer.parts.iter().enumerate().map(judged).collect();
+    let optimal = answer.optimal && parts == answer.parts;
+    Selection { parts, optimal, ..answer }
 }
 
 /// The parts that have no place.

@@ -61,6 +61,33 @@ fn what_exists_by_construction_is_never_called_impossible() {
     assert!(placed >= 20, "{placed} of 60 are placed");
 }
 
+/// One instance runs on the only node that is large enough for another: while it is held there, it can
+/// be proven that the other has no place. It may move, and then there is a place for all.
+#[test]
+fn what_is_impossible_only_beside_what_could_move_is_not_called_impossible() {
+    let mut gave_up = 0;
+    for seed in 0..40 {
+        let (text, mut components) = tight(seed, 5 + usize::try_from(seed % 8).unwrap(), 0);
+        let runs = components[0]["name"].as_str().unwrap().to_owned();
+        components.push(json!({"name": "whole", "needs": {"cpu": "12", "memory": "12Gi"}}));
+        let text =
+            format!("{text}\nnode large athens cpu=12 memory=12Gi\nrun shop/web {runs} 0 large");
+        let world = world(&text).with([app("web", json!({"components": components}))]);
+        // Enough for the proof beside what is held, and too little for the whole packing.
+        let work = [500, 2_000, 8_000, 32_000][usize::try_from(seed % 4).unwrap()];
+        let plan = world.plan_within(work, &Options::default());
+        let [app] = plan.apps.as_slice() else { panic!("one App, one plan") };
+        if app.outcome == Outcome::Placed {
+            continue;
+        }
+        gave_up += 1;
+        for one in &app.unplaced {
+            assert!(one.gave_up_after.is_some(), "seed {seed}: {one:?}");
+        }
+    }
+    assert!(gave_up > 0, "the search must give up now and then, or nothing is tested");
+}
+
 #[test]
 fn what_is_impossible_is_still_called_so() {
     let (text, mut components) = tight(3, 8, 0);
