@@ -7,6 +7,7 @@ mod decision;
 mod joint;
 mod neighbours;
 mod pair;
+mod unknown;
 
 use std::collections::BTreeSet;
 

@@ -14,12 +14,35 @@ pub(crate) fn cpu(millis: u64) -> String {
 
 /// `200Mi`, `6.2Gi`; rounded up, so that "needs less" is enough.
 pub(crate) fn bytes(count: u64) -> String {
-    scaled(count, 1024, &["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"])
+    scaled_to(count, BYTES, 10, Round::Up).0
+}
+
+/// What is there of it: rounded down, so that it is there.
+pub(crate) fn bytes_left(count: u64) -> String {
+    scaled_to(count, BYTES, 10, Round::Down).0
+}
+
+/// What is needed, rounded up, and what is there, rounded down; with more digits where one of them would read
+/// as the larger that is not.
+pub(crate) fn bytes_both(need: u64, left: u64) -> (String, String) {
+    for parts in [10, 100, 1_000] {
+        let (need_text, need_shown) = scaled_to(need, BYTES, parts, Round::Up);
+        let (left_text, left_shown) = scaled_to(left, BYTES, parts, Round::Down);
+        if need.cmp(&left) == need_shown.cmp(&left_shown) {
+            return (need_text, left_text);
+        }
+    }
+    (format!("{} bytes", grouped(need)), format!("{} bytes", grouped(left)))
 }
 
 /// `10Mbps`, `2.5Gbps`.
 pub(crate) fn rate(bits: u64) -> String {
-    format!("{}bps", scaled(bits, 1000, &["", "K", "M", "G", "T", "P", "E"]))
+    format!("{}bps", scaled_to(bits, RATES, 10, Round::Up).0)
+}
+
+/// What is there of it: rounded down, so that it is there.
+pub(crate) fn rate_left(bits: u64) -> String {
+    format!("{}bps", scaled_to(bits, RATES, 10, Round::Down).0)
 }
 
 /// `20ms`, `1.5ms`, `2s`.
@@ -65,23 +88,53 @@ pub(crate) fn any_of<T: std::fmt::Display>(parts: &[T]) -> String {
     }
 }
 
-fn scaled(count: u64, step: u64, units: &[&str]) -> String {
+/// How many of a unit make the next one, and what the units are called.
+#[derive(Clone, Copy)]
+struct Units {
+    step: u64,
+    names: [&'static str; 7],
+}
+
+const BYTES: Units = Units { step: 1024, names: ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"] };
+const RATES: Units = Units { step: 1000, names: ["", "K", "M", "G", "T", "P", "E"] };
+
+#[derive(Clone, Copy)]
+enum Round {
+    Up,
+    Down,
+}
+
+/// In the largest unit that is not more than the amount, to so many parts of it (10 for one digit after the
+/// point). The text, and what it says in parts of the smallest unit.
+fn scaled_to(count: u64, units: Units, parts: u128, round: Round) -> (String, u128) {
     let mut size: u64 = 1;
-    let mut unit = units.first().copied().unwrap_or_default();
-    for larger in units.iter().skip(1) {
-        let Some(next) = size.checked_mul(step).filter(|next| *next <= count) else { break };
+    let mut unit = units.names[0];
+    for larger in units.names.iter().skip(1) {
+        let Some(next) = size.checked_mul(units.step).filter(|next| *next <= count) else { break };
         (size, unit) = (next, larger);
     }
-    format!("{}{unit}", tenths(count, size))
+    let (text, shown) = in_parts(count, size, parts, round);
+    // In thousandths, whatever the parts.
+    (format!("{text}{unit}"), shown * u128::from(size) * (1_000 / parts))
 }
 
 /// With one digit after the point, rounded up; none when it would be 0.
 fn tenths(count: u64, size: u64) -> String {
-    let tenths = (u128::from(count) * 10).div_ceil(u128::from(size.max(1)));
-    match (tenths / 10, tenths % 10) {
+    in_parts(count, size, 10, Round::Up).0
+}
+
+fn in_parts(count: u64, size: u64, parts: u128, round: Round) -> (String, u128) {
+    let (count, size) = (u128::from(count) * parts, u128::from(size.max(1)));
+    let shown = match round {
+        Round::Up => count.div_ceil(size),
+        Round::Down => count / size,
+    };
+    let digits = usize::try_from(parts.ilog10()).unwrap_or(1);
+    let text = match (shown / parts, shown % parts) {
         (whole, 0) => whole.to_string(),
-        (whole, tenth) => format!("{whole}.{tenth}"),
-    }
+        (whole, rest) => format!("{whole}.{rest:0digits$}").trim_end_matches('0').to_owned(),
+    };
+    (text, shown)
 }
 
 #[cfg(test)]
@@ -99,8 +152,25 @@ mod tests {
             [delay(900), delay(1500), delay(20_000), delay(2_000_000)],
             ["900us", "1.5ms", "20ms", "2s"]
         );
+        assert_eq!([rate(2_550_000_000), rate_left(2_590_000_000)], ["2.6Gbps", "2.5Gbps"]);
         assert_eq!([grouped(7), grouped(1_000), grouped(300_042)], ["7", "1,000", "300,042"]);
         assert_eq!(list(&["a".into(), "b".into(), "c".into()]), "a, b and c");
         assert_eq!(any_of(&["a", "b", "c", "d", "e", "f"]), "a, b, c, d or 2 more");
+    }
+
+    #[test]
+    fn what_is_not_enough_never_reads_as_enough() {
+        const GIB: u64 = 1 << 30;
+        assert_eq!((bytes(6 * GIB), bytes_left(6 * GIB - 1)), ("6Gi".into(), "5.9Gi".into()));
+        let both = |need: u64, left: u64| {
+            let (need, left) = bytes_both(need, left);
+            format!("{need} of {left}")
+        };
+        assert_eq!(both(6 * GIB, 6 * GIB - 1), "6Gi of 5.9Gi");
+        assert_eq!(both(6 * GIB, 6 * GIB), "6Gi of 6Gi");
+        // There is more than is needed, only not in pieces that fit.
+        assert_eq!(both(6 * GIB + (50 << 20), 6 * GIB + (80 << 20)), "6.05Gi of 6.07Gi");
+        assert_eq!(both(GIB + 1, GIB + 2), "1,073,741,825 bytes of 1,073,741,826 bytes");
+        assert_eq!(bytes_left(1023), "1023");
     }
 }

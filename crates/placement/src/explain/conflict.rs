@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use tombolo_solver::problem::ItemId;
 
-use super::closed;
+use super::{closed, unknown};
 use crate::compile::Compiled;
 use crate::filter::{self, Asked, Look, Mend};
 
@@ -55,7 +55,10 @@ pub(super) fn of(compiled: &Compiled<'_, '_>, item: ItemId) -> Option<Conflict> 
         let sentence = closed::sentence(asked[*bit], &closed.collect::<Vec<_>>());
         sentence.unwrap_or_else(|| reason(compiled, item, &asked, *bit, &least))
     };
-    let reasons = least.iter().map(told).collect();
+    let unknown = unknown::of(compiled.continuum, ask);
+    let is_told = |bit: &&usize| unknown.needs.contains(&asked[**bit].need.name);
+    let rest: Vec<String> = least.iter().filter(|bit| !is_told(bit)).map(told).collect();
+    let reasons = unknown.sentences.iter().cloned().chain(rest).collect();
     let mut nearest: Option<((bool, Effort), u32)> = None;
     for (node, mask) in (0..).zip(&masks).filter(|(node, _)| !is_barred(*node)) {
         // A node that is only down is nearer than any that would have to be another one.

@@ -286,7 +286,7 @@ impl<'r, 'c, 'a> Reasons<'r, 'c, 'a> {
             let left =
                 problem.nodes[node].capacity[resource].saturating_sub(self.used[start + resource]);
             if need > left {
-                let (need, left) = (amount(name, need), amount(name, left));
+                let (need, left) = amounts(name, need, left);
                 return Some(format!("no room: needs {need}, {left} would be left"));
             }
         }
@@ -319,6 +319,21 @@ pub(super) fn amount(resource: &str, amount: u64) -> String {
         "storage_bytes" => format!("{} storage", words::bytes(amount)),
         "gpu" => format!("{amount} gpu"),
         other => crate::compile::say_amount(other, amount),
+    }
+}
+
+/// What is needed and what is left of it, in so many digits that the one that is more reads as more.
+pub(super) fn amounts(resource: &str, need: u64, left: u64) -> (String, String) {
+    match resource {
+        "memory_bytes" => {
+            let (need, left) = words::bytes_both(need, left);
+            (format!("{need} memory"), format!("{left} memory"))
+        }
+        "storage_bytes" => {
+            let (need, left) = words::bytes_both(need, left);
+            (format!("{need} storage"), format!("{left} storage"))
+        }
+        other => (amount(other, need), amount(other, left)),
     }
 }
 

@@ -8,7 +8,7 @@ use tombolo_solver::problem::{ItemId, NodeId, Problem, Scope};
 use tombolo_solver::select::{Limits, Outcome, Selection, select};
 
 use super::Lack;
-use super::decision::amount;
+use super::decision::{amount, amounts};
 use crate::compile::{self, Compiled, EdgeOrigin, Origin};
 use crate::paths::UNMEASURED_US;
 use crate::words;
@@ -113,7 +113,7 @@ fn tightest(compiled: &Compiled<'_, '_>) -> Option<String> {
     let resource = (0..problem.resources.len()).max_by_key(|resource| share(*resource))?;
     let (all, left) = demand_and_room(problem, &nodes, resource);
     let name = &problem.resources[resource];
-    let (all, left) = (amount(name, all), amount(name, left));
+    let (all, left) = amounts(name, all, left);
     let says =
         format!("together they need {all} of the {left} that are left on {} nodes", nodes.len());
     (share(resource) >= TIGHT_PERCENT).then_some(says)
@@ -275,7 +275,7 @@ fn say(compiled: &Compiled<'_, '_>, rule: Rule) -> String {
             let nodes = admitted(problem);
             let (all, left) = demand_and_room(problem, &nodes, resource);
             let fragmented = all <= left;
-            let (all, left) = (amount(name, all), amount(name, left));
+            let (all, left) = amounts(name, all, left);
             match nodes.len() {
                 nodes if fragmented => format!(
                     "together they need {all}; the {nodes} nodes that may run them have {left} left, \

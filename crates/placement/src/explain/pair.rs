@@ -7,6 +7,7 @@ use tombolo_model::{About, App, AppId, Trouble};
 use tombolo_solver::problem::{Choice, ItemId};
 
 use super::neighbours::{self, Neighbours};
+use super::{closed, unknown};
 use crate::compile::{self, Compiled, Options, Origin, Scope};
 use crate::continuum::{Amounts, Continuum};
 use crate::filter::{self, Look};
@@ -64,6 +65,10 @@ pub fn pair<A: Borrow<App>>(
     if compiled.at[node as usize].is_some_and(|at| barred.contains(&at)) {
         failing.push("it was in violation of a policy there lately".to_owned());
     }
+    // A name that nothing has keeps it off every node.
+    if let Some(ask) = compiled.ask(item).filter(|_| !failing.is_empty()) {
+        failing.splice(0..0, unknown::of(continuum, ask).sentences);
+    }
     failing.extend(from_neighbours(&compiled, item, node));
     failing.extend(from_links(&compiled, item, node));
     let neighbours = Neighbours::of(&compiled, &as_it_runs(&compiled));
@@ -104,7 +109,13 @@ fn subject(compiled: &Compiled<'_, '_>, part: usize, node: u32) -> Option<(ItemI
         let ask = &compiled.asks[ask];
         let look = Look { continuum: compiled.continuum, left: &left, ask, node };
         let failing = filter::failing(&look);
-        let failing = || failing.iter().map(|asked| asked.rejection(&look)).collect::<Vec<_>>();
+        let says = |asked: &filter::Asked| match asked.need.name {
+            // Since when it is down comes first, and says more than that it is.
+            "ready" => closed::sentence(*asked, &[look]),
+            _ => None,
+        };
+        let says = |asked| says(asked).unwrap_or_else(|| asked.rejection(&look));
+        let failing = || failing.iter().map(says).collect::<Vec<_>>();
         if compiled.runs_on(app, component, replica) == Some(node) {
             return Some((item, failing()));
         }
@@ -200,7 +211,7 @@ fn from_links(compiled: &Compiled<'_, '_>, item: ItemId, node: u32) -> Vec<Strin
     let lacking = |(link, rate): (u32, u64)| {
         let row = &continuum.network.links[link as usize];
         let left = row.bandwidth_bps?.saturating_sub(taken.get(&link).copied().unwrap_or(0));
-        let (needs, has) = (words::rate(rate), words::rate(left));
+        let (needs, has) = (words::rate(rate), words::rate_left(left));
         (rate > left).then(|| format!("needs {needs} of link {}, has {has} left", row.name))
     };
     needed.into_iter().filter_map(lacking).collect()

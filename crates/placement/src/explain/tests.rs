@@ -3,7 +3,7 @@
 mod suggestions;
 
 use expect_test::expect;
-use serde_json::json;
+use serde_json::{Value, json};
 use tombolo_model::TroubleKind;
 
 use super::*;
@@ -239,6 +239,21 @@ fn says_everything_that_fails_for_a_pair() {
 }
 
 #[test]
+fn since_when_a_node_is_silent_is_said_first_of_a_pair() {
+    let of = |others: &str| {
+        let text = format!("site a docker\nnode y a cpu=1 silent\n{others}");
+        let world = world(&text).with([web(json!([{"name": "a", "needs": {"cpu": 2}}]))]);
+        let (continuum, _) = Continuum::of(&world.sites, &world.nodes, &world.links);
+        let (app, options) = (AppId::new("shop", "web"), Options::default());
+        let found = pair(&continuum, &world.apps, &[], &options, (&app, "a", "y")).unwrap();
+        found.failing.join("\n")
+    };
+    let since = "is silent since 2024-01-01 00:00 UTC: no heartbeat for 60 s\nneeds 2 cpu, has 1";
+    assert_eq!(of("node x a cpu=4"), format!("node y {since}"));
+    assert_eq!(of(""), format!("site a {since}"));
+}
+
+#[test]
 fn says_what_neighbours_leave_for_a_pair() {
     let text = "
         site a docker
@@ -436,4 +451,28 @@ fn what_is_wrong_with_a_whole_site_is_said_of_the_site() {
     let taint: tombolo_model::needs::Taint = serde_json::from_value(taint).unwrap();
     assert_eq!(of(&|site| site.spec.unschedulable = true), "site a is cordoned");
     assert_eq!(of(&|site| site.spec.taints.push(taint.clone())), "site a is being drained");
+}
+
+#[test]
+fn a_name_that_nothing_has_is_the_first_cause() {
+    let land =
+        "site athens docker\nsite berlin docker\nnode edge-7 athens cpu=4\nnode b1 berlin cpu=4";
+    let of = |component: Value| {
+        let plan = world(land).with([web(json!([component]))]).plan(&Options::default());
+        plan.apps[0].unplaced[0].reasons.join("\n")
+    };
+    let needs = |needs: Value| of(json!({"name": "x", "needs": needs}));
+    expect![[r#"there is no node "edge7" (did you mean "edge-7"?)"#]]
+        .assert_eq(&needs(json!({"nodes": ["edge7"]})));
+    expect![[r#"there is no site "atens" (did you mean "athens"?)"#]]
+        .assert_eq(&needs(json!({"sites": ["atens"]})));
+    expect![[r#"there is no site "nowhere""#]].assert_eq(&needs(json!({"sites": ["nowhere"]})));
+    // What does exist and will not do is told after it.
+    let both = needs(json!({"nodes": ["edge7", "b1"], "cpu": 5}));
+    let said: Vec<&str> = both.lines().collect();
+    assert_eq!(said[0], r#"there is no node "edge7" (did you mean "edge-7"?)"#, "{both}");
+    assert!(said.len() > 1, "{both}");
+    let places = json!([{"by": "site", "values": ["berln"]}]);
+    let placed = of(json!({"name": "x", "places": places}));
+    assert!(placed.starts_with(r#"there is no site "berln" (did you mean "berlin"?)"#), "{placed}");
 }

@@ -126,7 +126,7 @@ pub(crate) const NEEDS: &[Need] = &[
         asks: |ask, _| ask.demand.memory_bytes.to_string(),
         admits: |look, _| look.left.memory_bytes >= look.ask.demand.memory_bytes,
         wants: |ask, _| format!("{} memory", words::bytes(ask.demand.memory_bytes)),
-        has: |look, _| format!("has {}", words::bytes(look.left.memory_bytes)),
+        has: |look, _| format!("has {}", words::bytes_left(look.left.memory_bytes)),
         mend: |look, _| {
             let (need, has) = (look.ask.demand.memory_bytes, look.left.memory_bytes);
             lacking(need, has, |less| format!("with {} less memory", words::bytes(less)))
@@ -140,7 +140,7 @@ pub(crate) const NEEDS: &[Need] = &[
         asks: |ask, _| ask.demand.storage_bytes.to_string(),
         admits: |look, _| look.left.storage_bytes >= look.ask.demand.storage_bytes,
         wants: |ask, _| format!("{} storage", words::bytes(ask.demand.storage_bytes)),
-        has: |look, _| format!("has {}", words::bytes(look.left.storage_bytes)),
+        has: |look, _| format!("has {}", words::bytes_left(look.left.storage_bytes)),
         mend: |look, _| {
             let (need, has) = (look.ask.demand.storage_bytes, look.left.storage_bytes);
             lacking(need, has, |less| format!("with {} less storage", words::bytes(less)))
