@@ -72,7 +72,12 @@ impl Traffic {
         ];
         let halls = levels.into_iter().flat_map(|(level, share)| {
             let reading = Share { seats: limits.reads.min(share.seats), ..share };
-            [((level, Work::Reading), hall(reading)), ((level, Work::Other), hall(share))]
+            let searching = Share { seats: limits.searches, ..share };
+            [
+                ((level, Work::Reading), hall(reading)),
+                ((level, Work::Searching), hall(searching)),
+                ((level, Work::Other), hall(share)),
+            ]
         });
         Arc::new(Traffic {
             limits,

@@ -143,6 +143,25 @@ impl Connection {
         self.send(Method::POST, path, &kind, object.to_string().into_bytes()).await
     }
 
+    /// Asks a server to explain something, which may search for so long beyond the request timeout. `None` if
+    /// it does not know the path.
+    pub(crate) async fn explanation(
+        &self,
+        path: &str,
+        question: &Value,
+        search: Duration,
+    ) -> Result<Option<Value>, Failure> {
+        let kind = [(header::CONTENT_TYPE, JSON)];
+        let request = request(Method::POST, path, &kind, question.to_string().into_bytes())?;
+        let answer = async {
+            match self.client.request::<Value>(request).await {
+                Err(kube::Error::Api(status)) if is_unknown_path(&status) => Ok(None),
+                answer => answer.map(Some),
+            }
+        };
+        self.within(self.request_timeout.saturating_add(search), answer).await
+    }
+
     pub(crate) async fn delete(&self, path: &str, options: &Value) -> Result<Value, Failure> {
         let kind = [(header::CONTENT_TYPE, JSON)];
         self.send(Method::DELETE, path, &kind, options.to_string().into_bytes()).await
@@ -210,11 +229,19 @@ impl Connection {
         &self,
         answer: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, Failure> {
-        match tokio::time::timeout(self.request_timeout, answer).await {
+        self.within(self.request_timeout, answer).await
+    }
+
+    async fn within<T>(
+        &self,
+        time: Duration,
+        answer: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, Failure> {
+        match tokio::time::timeout(time, answer).await {
             Ok(answer) => answer.map_err(|error| failure::of_request(&error, &self.server)),
             Err(_) => Err(Failure::new(
                 Exit::Timeout,
-                format!("no answer from {} within {:?}", self.server, self.request_timeout),
+                format!("no answer from {} within {time:?}", self.server),
             )
             .hint("raise --request-timeout, or look at the server's log")),
         }
@@ -277,6 +304,13 @@ impl Connection {
         };
         self.discovered.get_or_try_init(ask).await.map(Vec::as_slice)
     }
+}
+
+/// Whether a server says that it has no such path, rather than no such object. One that does not know a path
+/// keeps most people from it.
+fn is_unknown_path(status: &kube::core::Status) -> bool {
+    let names_something = status.details.as_ref().is_some_and(|details| !details.kind.is_empty());
+    matches!(status.code, 403 | 405) || status.code == 404 && !names_something
 }
 
 /// Where the server is: where it was, or where a lighthouse says. The authority of the kubeconfig is asked
@@ -382,6 +416,20 @@ mod tests {
             .with_some("limit", Some("5"));
         assert_eq!(query.after("/x"), "/x?labelSelector=a%3Db%2Cc%20in%20%28d%29&limit=5");
         assert_eq!(Query::default().after("/x"), "/x");
+    }
+
+    #[test]
+    fn a_server_that_explains_nothing_is_told_from_one_that_has_no_such_object() {
+        let status = |code: u16, details: Value| {
+            let status = serde_json::json!({"code": code, "message": "no", "reason": "NotFound",
+                "details": details});
+            is_unknown_path(&serde_json::from_value(status).expect("a Status"))
+        };
+        assert!(status(404, Value::Null), "an older server, or a plain Kubernetes");
+        assert!(status(403, Value::Null), "an older server, asked by a user");
+        assert!(status(405, Value::Null));
+        assert!(!status(404, serde_json::json!({"group": "tombolo.dev", "kind": "nodes"})));
+        assert!(!status(400, Value::Null) && !status(429, Value::Null));
     }
 
     #[test]

@@ -49,7 +49,7 @@ impl Board {
         let now = self.clock.now();
         let loops: Vec<Value> =
             self.lock().iter().map(|(name, record)| shown(name, record, now)).collect();
-        let world = self.world.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let world = self.world();
         let sources = world.as_ref().map(World::sources).unwrap_or_default();
         let mirrors = sources.iter().map(|source| {
             let state = match source.seeing() {
@@ -87,6 +87,11 @@ impl Board {
     /// Comes when a loop has died since this was last asked.
     pub(crate) async fn death(&self) {
         self.died.notified().await;
+    }
+
+    /// What the loops see; nothing where none run.
+    pub(crate) fn world(&self) -> Option<World> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn show(&self, world: &World) {

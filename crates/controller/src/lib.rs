@@ -10,6 +10,7 @@
 mod board;
 pub mod clock;
 mod event;
+pub mod explainer;
 mod foreign;
 mod harness;
 pub mod leader;
@@ -30,6 +31,7 @@ use kube::Client;
 use tokio::task::JoinSet;
 
 pub use board::Board;
+pub use explainer::Explainer;
 pub use harness::{BeforeLook, keep};
 
 use harness::Harness;

@@ -43,22 +43,28 @@ impl Loop for Placing {
     };
 
     fn reads(world: &World) -> Vec<&dyn Source> {
-        vec![&world.apps, &world.assignments, &world.sites, &world.nodes, &world.links]
+        world.observed_sources()
     }
 
     fn start(context: Context) -> Placing {
+        // What an earlier life remembered is gone for those who explain, too.
+        context.world.remember(Memory::default());
         Placing { context, memory: Memory::default() }
     }
 
     async fn look(&mut self, _now: Monotonic) -> Result<Report, kube::Error> {
-        let observed = observe(&self.context.world);
+        let observed = self.context.world.observed();
         let (observed, plan) = decide(observed, self.memory.clone(), self.context.clock).await;
         self.memory = plan.memory.clone();
+        // Before the loop acts: who sees what it wrote can ask why.
+        self.context.world.remember(self.memory.clone());
         for note in &plan.notes {
             tracing::debug!(note, "about the plan");
         }
         let wake_at = plan.wake_at;
-        Ok(Report { wake_at, ..self.act(&observed, plan).await })
+        let report = self.act(&observed, plan).await;
+        self.context.world.remember(self.memory.clone());
+        Ok(Report { wake_at, ..report })
     }
 }
 
@@ -110,16 +116,6 @@ fn begun(steps: &[Steps]) -> (usize, usize) {
         begun += 1;
     }
     (begun, steps[begun..].iter().map(|steps| steps.actions.len()).sum())
-}
-
-fn observe(world: &World) -> Observed {
-    Observed {
-        apps: world.apps.all(),
-        assignments: world.assignments.all(),
-        sites: world.sites.all(),
-        nodes: world.nodes.all(),
-        links: world.links.all(),
-    }
 }
 
 /// A search may take long; other loops must not wait for it. A panic of the planner is one of the

@@ -2,6 +2,7 @@
 //! A loop that needs another kind adds a field here.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
@@ -11,6 +12,7 @@ use kube::core::GroupVersionKind;
 use tombolo_model::keys::SYSTEM_NAMESPACE;
 use tombolo_model::{App, Assignment, Link, Node, Site};
 use tombolo_plan::foreign;
+use tombolo_plan::placing::{Memory, Observed};
 
 use crate::mirror::{Mirror, Source};
 
@@ -26,6 +28,8 @@ pub(crate) struct World {
     pub(crate) leases: Mirror<Lease>,
     /// The kinds of other projects, which a cluster may not have installed.
     pub(crate) foreign: BTreeMap<foreign::Kind, Mirror<DynamicObject>>,
+    /// What the placing loop remembers, as of its last look: whoever explains reckons with it.
+    memory: Arc<Mutex<Memory>>,
 }
 
 impl World {
@@ -39,7 +43,32 @@ impl World {
             links: Mirror::new("Link"),
             leases: Mirror::new("Lease"),
             foreign: foreign.map(|kind| (kind, Mirror::optional(kind.as_str()))).collect(),
+            memory: Arc::default(),
         }
+    }
+
+    /// What places are chosen from.
+    pub(crate) fn observed(&self) -> Observed {
+        Observed {
+            apps: self.apps.all(),
+            assignments: self.assignments.all(),
+            sites: self.sites.all(),
+            nodes: self.nodes.all(),
+            links: self.links.all(),
+        }
+    }
+
+    /// The mirrors behind [`World::observed`].
+    pub(crate) fn observed_sources(&self) -> Vec<&dyn Source> {
+        vec![&self.apps, &self.assignments, &self.sites, &self.nodes, &self.links]
+    }
+
+    pub(crate) fn memory(&self) -> Memory {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn remember(&self, memory: Memory) {
+        *self.memory.lock().unwrap_or_else(PoisonError::into_inner) = memory;
     }
 
     /// All of it, for those who show how it is.

@@ -19,6 +19,7 @@ pub mod condition;
 mod copy_on_write;
 pub mod errand;
 pub mod event;
+pub mod explanation;
 pub mod id;
 pub mod invalid;
 pub mod jointoken;

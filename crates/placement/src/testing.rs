@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use tombolo_model::{App, AppId, Link, Node, Site};
+use tombolo_model::{App, AppId, Link, Node, Shared, Site};
 use tombolo_solver::select::Limits;
 
 use crate::compile::{Options, Scope};
@@ -25,9 +25,9 @@ pub(crate) fn world(text: &str) -> World {
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[0] {
-            "site" => world.sites.push(site(&words)),
-            "node" => world.nodes.push(node(&words)),
-            "link" => world.links.push(link(&words)),
+            "site" => world.sites.push(site(&words).into()),
+            "node" => world.nodes.push(node(&words).into()),
+            "link" => world.links.push(link(&words).into()),
             "run" => world.running.push(running(&words)),
             other => panic!("no such line: {other}"),
         }
@@ -158,6 +158,11 @@ fn object<T: serde::de::DeserializeOwned>(mut value: Value, kind: &str) -> T {
     serde_json::from_value(value).unwrap()
 }
 
+/// Objects as a world holds them.
+pub(crate) fn shared<T: Clone>(objects: &[T]) -> Vec<Shared<T>> {
+    objects.iter().cloned().map(Shared::from).collect()
+}
+
 /// An App in namespace `shop`. A component without a way to run gets a container.
 pub(crate) fn app(name: &str, mut spec: Value) -> App {
     for component in spec["components"].as_array_mut().unwrap() {
@@ -175,7 +180,7 @@ pub(crate) fn web(components: Value) -> App {
 
 impl World {
     pub(crate) fn with(mut self, apps: impl IntoIterator<Item = App>) -> World {
-        self.apps.extend(apps);
+        self.apps.extend(apps.into_iter().map(Shared::from));
         self
     }
 

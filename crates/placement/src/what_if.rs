@@ -8,7 +8,7 @@ use tombolo_model::app::Weights;
 use tombolo_model::link::EndKind;
 use tombolo_model::needs::{Taint, TaintEffect};
 use tombolo_model::{
-    About, App, AppId, Condition, Link, LinkStatus, Node, NodeStatus, Site, Trouble, keys,
+    About, App, AppId, Condition, Link, LinkStatus, Node, NodeStatus, Shared, Site, Trouble, keys,
 };
 use tombolo_solver::select::Limits;
 
@@ -17,13 +17,13 @@ use crate::continuum::Continuum;
 use crate::plan::{self, Outcome, Plan, Step};
 use crate::running::{Hold, Running};
 
-/// Everything that a plan is made from.
+/// Everything that a plan is made from. A change copies only the objects that it changes.
 #[derive(Clone, Debug, Default)]
 pub struct World {
-    pub sites: Vec<Site>,
-    pub nodes: Vec<Node>,
-    pub links: Vec<Link>,
-    pub apps: Vec<App>,
+    pub sites: Vec<Shared<Site>>,
+    pub nodes: Vec<Shared<Node>>,
+    pub links: Vec<Shared<Link>>,
+    pub apps: Vec<Shared<App>>,
     pub running: Vec<Running>,
 }
 
@@ -35,9 +35,9 @@ pub enum Change {
     DrainSite(String),
     DrainNode(String),
     LinkDown(String),
-    AddSite(Box<Site>),
-    AddNode(Box<Node>),
-    AddLink(Box<Link>),
+    AddSite(Shared<Site>),
+    AddNode(Shared<Node>),
+    AddLink(Shared<Link>),
     /// In place of the weights of every App.
     Weights(Weights),
 }
@@ -88,7 +88,7 @@ impl World {
         match change {
             Change::FailSite(name) => {
                 site(&mut self.sites, name)?;
-                let of_site = |node: &&mut Node| node.spec.site == *name;
+                let of_site = |node: &&mut Shared<Node>| node.spec.site == *name;
                 let nodes: BTreeSet<String> = self
                     .nodes
                     .iter_mut()
@@ -121,9 +121,9 @@ impl World {
                     self.links.iter_mut().find(|link| link.metadata.name.as_ref() == Some(name));
                 take_down(found.ok_or_else(|| Trouble::not_found(About::Link(name.clone())))?);
             }
-            Change::AddSite(site) => self.sites.push((**site).clone()),
-            Change::AddNode(node) => self.nodes.push((**node).clone()),
-            Change::AddLink(link) => self.links.push((**link).clone()),
+            Change::AddSite(site) => self.sites.push(site.clone()),
+            Change::AddNode(node) => self.nodes.push(node.clone()),
+            Change::AddLink(link) => self.links.push(link.clone()),
             Change::Weights(weights) => {
                 options.weights = Some(weights.clone());
                 options.scope = Scope::All;
@@ -147,14 +147,14 @@ impl World {
     }
 }
 
-fn site<'w>(sites: &'w mut [Site], name: &str) -> Result<&'w mut Site, Trouble> {
+fn site<'w>(sites: &'w mut [Shared<Site>], name: &str) -> Result<&'w mut Site, Trouble> {
     let found = sites.iter_mut().find(|site| site.metadata.name.as_deref() == Some(name));
-    found.ok_or_else(|| Trouble::not_found(About::Site(name.to_owned())))
+    found.map(|site| &mut **site).ok_or_else(|| Trouble::not_found(About::Site(name.to_owned())))
 }
 
-fn node<'w>(nodes: &'w mut [Node], name: &str) -> Result<&'w mut Node, Trouble> {
+fn node<'w>(nodes: &'w mut [Shared<Node>], name: &str) -> Result<&'w mut Node, Trouble> {
     let found = nodes.iter_mut().find(|node| node.metadata.name.as_deref() == Some(name));
-    found.ok_or_else(|| Trouble::not_found(About::Node(name.to_owned())))
+    found.map(|node| &mut **node).ok_or_else(|| Trouble::not_found(About::Node(name.to_owned())))
 }
 
 fn drain() -> Taint {

@@ -5,6 +5,7 @@
 //! worlds. Start reading at [`leases`], the first and smallest loop.
 
 pub mod claim;
+pub mod explaining;
 pub mod foreign;
 pub mod instances;
 pub mod leader;

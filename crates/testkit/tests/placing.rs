@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "placing/explained.rs"]
+mod explained;
+
 use http::Request;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;

@@ -84,18 +84,25 @@ fn is_own_lease(target: &Target, remit: &Remit) -> bool {
         && target.name.as_ref().is_some_and(|name| own.contains(name))
 }
 
+/// Paths of ours below `/tombolo` that search for places.
+const SEARCHES: &[&str] = &["plan", "why", "what-if"];
+
 /// What a request needs most while it is worked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Work {
     /// A processor and nothing else. More of these at once than there are processors only keep
     /// everybody waiting, in particular those who have a seat of another level.
     Reading,
+    /// A processor for as long as a search takes, which may be a minute: few at once, and nothing else waits
+    /// behind them.
+    Searching,
     /// It waits for the disk, or for somebody else.
     Other,
 }
 
 pub(crate) fn work(method: &Method, path: &Path) -> Work {
     match path {
+        Path::Own(operation) if SEARCHES.contains(&operation.as_str()) => Work::Searching,
         // Routes beside the protocol may wait for an agent.
         Path::Own(_) | Path::Unknown => Work::Other,
         Path::Health

@@ -3,9 +3,10 @@
 use std::fs;
 
 use tombolo_placement::{Continuum, Options, Scope, compile, plan};
+use tombolo_plan::explaining;
 
 use super::{
-    placements::{self, Columns},
+    placements::{self, Columns, Names},
     world,
 };
 use crate::{
@@ -30,8 +31,9 @@ pub(super) fn run(shell: &mut Shell, args: &MatchArgs) -> Result<Exit, Failure> 
     let planned =
         world::within(&args.search, |limits| plan(&continuum, &apps, &[], &options, limits));
     let planned = planned.map_err(|error| Failure::failed(error.to_string()))?;
-    placements::print(shell, &planned, &apps, Columns::Places, args.output)?;
-    match placements::is_feasible(&planned) {
+    let planned = explaining::answer(planned, &apps);
+    placements::print(shell, &planned, Names::of(apps.len()), Columns::Places, args.output)?;
+    match planned.feasible {
         true => Ok(Exit::Ok),
         false => Ok(Exit::NotPlaced),
     }

@@ -1,13 +1,13 @@
 //! A plan, as it is printed: where everything goes and why, and what has no place. Called by `match`
 //! and `plan`.
 
-use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use tombolo_model::App;
 use tombolo_model::app::Unplaced;
-use tombolo_placement::plan::{AppPlan, InstancePlan, Outcome, Plan, Step};
+use tombolo_model::explanation::{
+    PlanAnswer, PlannedApp, PlannedInstance, PlannedOutcome, PlannedStep,
+};
 
 use crate::{
     failure::Failure,
@@ -24,29 +24,37 @@ pub(super) enum Columns {
     Steps,
 }
 
-/// Whether everything that is wanted has a place.
-pub(super) fn is_feasible(plan: &Plan) -> bool {
-    plan.apps.iter().all(|app| app.outcome == Outcome::Placed)
+/// Whether its Apps are named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Names {
+    /// There is only one.
+    Left,
+    Shown,
 }
 
-pub(super) fn print<A: Borrow<App>>(
+impl Names {
+    pub(super) fn of(apps: usize) -> Names {
+        if apps > 1 { Names::Shown } else { Names::Left }
+    }
+}
+
+pub(super) fn print(
     shell: &mut Shell,
-    plan: &Plan,
-    apps: &[A],
+    plan: &PlanAnswer,
+    names: Names,
     columns: Columns,
     format: Format,
 ) -> Result<(), Failure> {
-    let apps: Vec<&App> = apps.iter().map(Borrow::borrow).collect();
     match format {
-        Format::Json => shell.out.text(&object::json(&as_json(plan, &apps, columns))?),
+        Format::Json => shell.out.text(&object::json(&as_json(plan, names, columns))?),
         Format::Table | Format::Wide => {
-            let text = for_people(plan, &apps, columns, format, shell.out.colour);
+            let text = for_people(plan, names, columns, format, shell.out.colour);
             shell.out.text(&text)?;
             shell.out.flush()?;
-            for line in plan.troubles.iter().map(ToString::to_string).chain(plan.notes.clone()) {
-                output::note(&format!("note: {}", harmless(&line)));
+            for line in &plan.notes {
+                output::note(&format!("note: {}", harmless(line)));
             }
-            if plan.apps.iter().any(|app| app.outcome == Outcome::Placed) {
+            if plan.apps.iter().any(|app| app.outcome == PlannedOutcome::Placed) {
                 output::note(&quality(plan));
             }
             Ok(())
@@ -58,20 +66,20 @@ pub(super) fn print<A: Borrow<App>>(
 }
 
 /// The form that `match -o json` promises; several apps are told apart by one key more.
-fn as_json(plan: &Plan, apps: &[&App], columns: Columns) -> Value {
+fn as_json(plan: &PlanAnswer, names: Names, columns: Columns) -> Value {
     let mut placements = Vec::new();
     let mut unplaced = Vec::new();
     for app in &plan.apps {
         let named = |mut value: Value, list: &mut Vec<Value>| {
-            if apps.len() > 1 || columns == Columns::Steps {
-                value["app"] = json!(app.app.as_str());
+            if names == Names::Shown {
+                value["app"] = json!(app.app);
             }
             list.push(value);
         };
         for instance in &app.instances {
             named(placement(instance, columns), &mut placements);
         }
-        for missing in missing(plan, app, apps) {
+        for missing in &app.unplaced {
             named(
                 json!({
                     "component": missing.component, "replica": missing.replica,
@@ -83,12 +91,12 @@ fn as_json(plan: &Plan, apps: &[&App], columns: Columns) -> Value {
         }
     }
     json!({
-        "feasible": is_feasible(plan), "objective": plan.objective, "bound": plan.bound,
+        "feasible": plan.feasible, "objective": plan.objective, "bound": plan.bound,
         "placements": placements, "unplaced": unplaced,
     })
 }
 
-fn placement(instance: &InstancePlan, columns: Columns) -> Value {
+fn placement(instance: &PlannedInstance, columns: Columns) -> Value {
     let at = &instance.placement;
     let decision = at.decision.as_ref();
     let mut value = json!({
@@ -98,52 +106,31 @@ fn placement(instance: &InstancePlan, columns: Columns) -> Value {
         "terms": decision.map(|decision| decision.terms.clone()).unwrap_or_default(),
     });
     if columns == Columns::Steps {
-        value["step"] = json!(step(&instance.step));
+        value["step"] = json!(step(instance));
     }
     value
 }
 
-fn step(step: &Step) -> String {
-    match step {
-        Step::Start => "start".to_owned(),
-        Step::Stay => "stay".to_owned(),
-        Step::Move { from, .. } => format!("move from {from}"),
-        Step::Wait => "wait".to_owned(),
+fn step(instance: &PlannedInstance) -> String {
+    match instance.step {
+        PlannedStep::Start => "start".to_owned(),
+        PlannedStep::Stay => "stay".to_owned(),
+        PlannedStep::Move => {
+            format!("move from {}", instance.from.as_deref().unwrap_or_default())
+        }
+        PlannedStep::Wait => "wait".to_owned(),
     }
-}
-
-/// What has no place. An app that contradicts itself has none for any component.
-fn missing(plan: &Plan, app: &AppPlan, apps: &[&App]) -> Vec<Unplaced> {
-    if app.outcome == Outcome::Placed || !app.unplaced.is_empty() {
-        return app.unplaced.clone();
-    }
-    let mut reasons: Vec<String> = plan
-        .troubles
-        .iter()
-        .filter(|trouble| trouble.is_about_app(&app.app))
-        .map(|trouble| trouble.says.clone())
-        .collect();
-    if reasons.is_empty() {
-        reasons.push("no choice of nodes was found for all components together".to_owned());
-    }
-    let components = apps.get(app.index).map_or(&[][..], |app| &app.spec.components);
-    let unplaced = |component: &tombolo_model::component::Component| {
-        let component = component.name.clone();
-        Unplaced { component, reasons: reasons.clone(), ..Default::default() }
-    };
-    components.iter().map(unplaced).collect()
 }
 
 fn for_people(
-    plan: &Plan,
-    apps: &[&App],
+    plan: &PlanAnswer,
+    names: Names,
     columns: Columns,
     format: Format,
     colour: bool,
 ) -> String {
-    let several = apps.len() > 1 || columns == Columns::Steps;
     let mut header = vec!["COMPONENT", "REPLICA", "SITE", "NODE", "ENGINE", "SCORE"];
-    if several {
+    if names == Names::Shown {
         header.insert(0, "APP");
     }
     if columns == Columns::Steps {
@@ -154,33 +141,33 @@ fn for_people(
     let mut grid = Grid::new(&header);
     for app in &plan.apps {
         for instance in &app.instances {
-            grid.rows.push(row(app, instance, several, columns, format));
+            grid.rows.push(row(app, instance, names, columns, format));
         }
     }
     let mut text = if grid.rows.is_empty() { String::new() } else { grid.to_text() };
-    for app in plan.apps.iter().filter(|app| app.outcome != Outcome::Placed) {
-        text.push_str(&without_place(plan, app, apps, colour));
+    for app in plan.apps.iter().filter(|app| app.outcome != PlannedOutcome::Placed) {
+        text.push_str(&without_place(app, colour));
     }
     text
 }
 
 fn row(
-    app: &AppPlan,
-    instance: &InstancePlan,
-    several: bool,
+    app: &PlannedApp,
+    instance: &PlannedInstance,
+    names: Names,
     columns: Columns,
     format: Format,
 ) -> Vec<String> {
     let at = &instance.placement;
     let decision = at.decision.as_ref();
     let mut cells = Vec::new();
-    cells.extend(several.then(|| harmless(app.app.as_str())));
+    cells.extend((names == Names::Shown).then(|| harmless(&app.app)));
     cells.extend([harmless(&at.component), at.replica.to_string(), harmless(&at.site)]);
     cells.push(at.node.as_deref().map_or_else(|| "<any>".to_owned(), harmless));
     cells.push(at.engine.map_or_else(|| "<none>".to_owned(), |engine| engine.to_string()));
     let score = decision.and_then(|decision| decision.score);
     cells.push(score.map_or_else(|| "-".to_owned(), |score| format!("{score:.1}")));
-    cells.extend((columns == Columns::Steps).then(|| step(&instance.step)));
+    cells.extend((columns == Columns::Steps).then(|| step(instance)));
     if format == Format::Wide {
         let terms = decision.map(|decision| terms(&decision.terms)).unwrap_or_default();
         cells.push(if terms.is_empty() { "-".to_owned() } else { terms });
@@ -200,10 +187,10 @@ pub(super) fn terms(terms: &BTreeMap<String, f64>) -> String {
 const NAMES_MAX: usize = 12;
 
 /// Instances with the same trouble are told once.
-fn without_place(plan: &Plan, app: &AppPlan, apps: &[&App], colour: bool) -> String {
+fn without_place(app: &PlannedApp, colour: bool) -> String {
     let mut text = String::new();
-    let mut told: Vec<(Unplaced, Vec<String>)> = Vec::new();
-    for one in missing(plan, app, apps) {
+    let mut told: Vec<(&Unplaced, Vec<String>)> = Vec::new();
+    for one in &app.unplaced {
         let name = format!("{}/{}", one.component, one.replica);
         let alike = told
             .iter_mut()
@@ -228,21 +215,21 @@ fn without_place(plan: &Plan, app: &AppPlan, apps: &[&App], colour: bool) -> Str
         let line = format!("{} {has}:", harmless(&names.join(", ")));
         text.push_str(&format!("{}\n", painted(Paint::Red, &line, colour)));
         for reason in reasons {
-            text.push_str(&format!("  {}\n", harmless(&reason)));
+            text.push_str(&format!("  {}\n", harmless(reason)));
         }
         if let Some(suggestion) = suggestion {
-            let line = format!("  {}\n", harmless(&suggestion));
+            let line = format!("  {}\n", harmless(suggestion));
             text.push_str(&painted(Paint::Cyan, &line, colour));
         }
     }
-    if app.outcome == Outcome::Kept {
+    if app.outcome == PlannedOutcome::Kept {
         text.push_str("what runs stays as it is\n");
     }
     text
 }
 
 /// How good the plan is, and how surely.
-fn quality(plan: &Plan) -> String {
+fn quality(plan: &PlanAnswer) -> String {
     let objective = plan.objective;
     if plan.optimal {
         return format!("objective {objective}, proven to be the best");

@@ -1,15 +1,12 @@
 //! `tombolo plan`: where apps would be placed on the server as it is now. Writes nothing.
 
-use std::collections::BTreeSet;
-
-use tombolo_model::AppId;
-use tombolo_placement::plan::{Outcome, Step};
-use tombolo_placement::{Continuum, Options, Plan, Scope, plan};
-use tombolo_plan::placing::Basis;
+use tombolo_model::App;
+use tombolo_model::explanation::{AppName, PLAN_PATH, PlanAnswer, PlanRequest, PlannedOutcome};
+use tombolo_plan::explaining;
 
 use super::{
-    placements::{self, Columns},
-    world::{self, Server},
+    placements::{self, Columns, Names},
+    world,
 };
 use crate::{
     args::PlanArgs,
@@ -19,61 +16,45 @@ use crate::{
 };
 
 pub(super) async fn run(shell: &mut Shell, args: &PlanArgs) -> Result<Exit, Failure> {
-    let files = match args.files.is_empty() {
+    let mut files = match args.files.is_empty() {
         true => Vec::new(),
         false => world::apps(&args.files, args.from)?,
     };
     let connection = shell.connect().await?;
-    let mut server = Server::look(&connection).await?;
     let namespace = shell.globals.namespace.as_deref();
-    let mut shown: BTreeSet<AppId> = BTreeSet::new();
-    for mut app in files {
-        let own = app.metadata.namespace.take();
-        let own = namespace.map(str::to_owned).or(own).unwrap_or(connection.namespace.clone());
-        app.metadata.namespace = Some(own);
-        shown.insert(AppId::of(&app));
-        server.observed.put(app);
+    for app in &mut files {
+        put_into(app, namespace, &connection.namespace);
     }
-    for name in &args.apps {
-        let id = AppId::new(&connection.namespace, name);
-        server.app(&id)?;
-        shown.insert(id);
-    }
-    // A file is placed as the loop would do it; an app by its name as if it could be chosen anew.
-    let scope = if args.files.is_empty() { Scope::All } else { Scope::Pending };
-    let observed = &server.observed;
-    let Basis { running, options } = Basis::without_memory(observed);
-    let options = Options { scope, ..options };
-    let (continuum, troubles) = Continuum::of(&observed.sites, &observed.nodes, &observed.links);
-    for trouble in &troubles {
-        output::note(&format!("note: {}", harmless(&trouble.to_string())));
-    }
-    let planned = world::within(&args.search, |limits| {
-        plan(&continuum, &observed.apps, &running, &options, limits)
-    });
-    let planned = planned.map_err(|error| Failure::failed(error.to_string()))?;
-    let settled = settled(&shown, &planned);
-    let planned = only(planned, &shown);
-    placements::print(shell, &planned, &observed.apps, Columns::Steps, args.output)?;
-    for id in settled {
-        output::note(&format!("{}: nothing to do, it stays as it is", harmless(id.as_str())));
-    }
-    let lacks = |app: &tombolo_placement::plan::AppPlan| {
-        shown.contains(&app.app) && app.outcome != Outcome::Placed
+    let name =
+        |name: &String| AppName { namespace: connection.namespace.clone(), name: name.clone() };
+    let apps: Vec<AppName> = args.apps.iter().map(name).collect();
+    let request = PlanRequest { files, apps, search: world::search(&args.search) };
+    let asked = world::ask::<PlanAnswer>(&connection, PLAN_PATH, &request, &args.search).await?;
+    let planned = match asked {
+        Some(answer) => answer,
+        None => {
+            let seen = world::look(&connection).await?;
+            let planned = world::within(&args.search, |limits| {
+                explaining::plan(seen, request, &|_| true, limits)
+            });
+            planned.map_err(|trouble| world::as_failure(&trouble))?
+        }
     };
-    Ok(if planned.apps.iter().any(lacks) { Exit::NotPlaced } else { Exit::Ok })
-}
-
-/// Those that the plan does not even speak of.
-fn settled<'a>(shown: &'a BTreeSet<AppId>, planned: &Plan) -> Vec<&'a AppId> {
-    shown.iter().filter(|id| !planned.apps.iter().any(|app| app.app == **id)).collect()
-}
-
-/// All of the apps that were asked about, and of the others what would change.
-fn only(mut planned: Plan, shown: &BTreeSet<AppId>) -> Plan {
-    for app in planned.apps.iter_mut().filter(|app| !shown.contains(&app.app)) {
-        app.instances.retain(|instance| !matches!(instance.step, Step::Stay));
+    for unusable in &planned.unusable {
+        output::note(&format!("note: {}", harmless(unusable)));
     }
-    planned.apps.retain(|app| shown.contains(&app.app) || !app.instances.is_empty());
-    planned
+    placements::print(shell, &planned, Names::Shown, Columns::Steps, args.output)?;
+    for app in &planned.settled {
+        output::note(&format!("{}: nothing to do, it stays as it is", harmless(&app.app)));
+    }
+    world::tell_hidden(planned.hidden, "apps would change");
+    let lacks = planned.apps.iter().any(|app| app.asked && app.outcome != PlannedOutcome::Placed);
+    Ok(if lacks { Exit::NotPlaced } else { Exit::Ok })
+}
+
+/// The namespace that was typed, else that of the file, else the usual one.
+fn put_into(app: &mut App, typed: Option<&str>, usual: &str) {
+    let own = app.metadata.namespace.take();
+    let namespace = typed.map(str::to_owned).or(own).unwrap_or_else(|| usual.to_owned());
+    app.metadata.namespace = Some(namespace);
 }

@@ -1,15 +1,13 @@
 //! `tombolo what-if`: the plan that would follow. Writes nothing.
 
 use serde_json::json;
-use tombolo_model::Shared;
 use tombolo_model::app::Weights;
-use tombolo_placement::what_if::{Change, Difference, WhatIf, World, what_if};
-use tombolo_plan::placing::Basis;
-
-use super::{
-    placements,
-    world::{self, Server},
+use tombolo_model::explanation::{
+    Difference, Target, TargetKind, WHAT_IF_PATH, WhatIfAnswer, WhatIfRequest,
 };
+use tombolo_plan::explaining;
+
+use super::world;
 use crate::{
     args::WhatIfArgs,
     failure::{Exit, Failure},
@@ -19,24 +17,23 @@ use crate::{
 };
 
 pub(super) async fn run(shell: &mut Shell, args: &WhatIfArgs) -> Result<Exit, Failure> {
-    let changes = changes(args)?;
-    if changes.is_empty() {
+    let question = question(args)?;
+    if question == (WhatIfRequest { search: question.search.clone(), ..WhatIfRequest::default() }) {
         return Err(Failure::usage("nothing is different")
             .hint("for example --fail site/athens; `tombolo what-if --help` has more"));
     }
     let connection = shell.connect().await?;
-    let server = Server::look(&connection).await?;
-    let Basis { running, options } = Basis::without_memory(&server.observed);
-    let observed = server.observed;
-    let world = World {
-        sites: owned(observed.sites),
-        nodes: owned(observed.nodes),
-        links: owned(observed.links),
-        apps: owned(observed.apps),
-        running,
+    let asked = world::ask::<WhatIfAnswer>(&connection, WHAT_IF_PATH, &question, &args.search);
+    let found = match asked.await? {
+        Some(answer) => answer,
+        None => {
+            let seen = world::look(&connection).await?;
+            let found = world::within(&args.search, |limits| {
+                explaining::what_if(seen, question, &|_| true, limits)
+            });
+            found.map_err(|trouble| world::as_failure(&trouble))?
+        }
     };
-    let found = world::within(&args.search, |limits| what_if(&world, &changes, &options, limits))
-        .map_err(|trouble| world::as_failure(&trouble))?;
     match args.output {
         Format::Json => shell.out.text(&object::json(&as_json(&found))?)?,
         Format::Table | Format::Wide => {
@@ -45,6 +42,7 @@ pub(super) async fn run(shell: &mut Shell, args: &WhatIfArgs) -> Result<Exit, Fa
             if found.differences.is_empty() {
                 output::note("everything would stay where it is");
             }
+            world::tell_hidden(found.hidden, "instances of apps would change");
         }
         Format::Yaml | Format::Name => {
             return Err(Failure::usage("an answer is printed as table or json"));
@@ -54,19 +52,10 @@ pub(super) async fn run(shell: &mut Shell, args: &WhatIfArgs) -> Result<Exit, Fa
     Ok(if lacks { Exit::NotPlaced } else { Exit::Ok })
 }
 
-fn owned<T: Clone>(objects: Vec<Shared<T>>) -> Vec<T> {
-    objects.into_iter().map(Shared::into_owned).collect()
-}
-
-fn as_json(found: &WhatIf) -> serde_json::Value {
-    let difference = |one: &Difference| {
-        json!({"app": one.app.as_str(), "component": one.component, "replica": one.replica,
-            "from": one.from, "to": one.to, "why": one.why})
-    };
+fn as_json(found: &WhatIfAnswer) -> serde_json::Value {
     json!({
-        "feasible": placements::is_feasible(&found.plan),
-        "objective": found.plan.objective, "bound": found.plan.bound,
-        "differences": found.differences.iter().map(difference).collect::<Vec<_>>(),
+        "feasible": found.feasible, "objective": found.objective, "bound": found.bound,
+        "differences": found.differences,
     })
 }
 
@@ -79,7 +68,7 @@ fn for_people(differences: &[Difference]) -> String {
         let node =
             |node: &Option<String>| node.as_deref().map_or_else(|| "<none>".to_owned(), harmless);
         grid.rows.push(vec![
-            harmless(one.app.as_str()),
+            harmless(&one.app),
             harmless(&one.component),
             one.replica.to_string(),
             node(&one.from),
@@ -90,35 +79,38 @@ fn for_people(differences: &[Difference]) -> String {
     grid.to_text()
 }
 
-fn changes(args: &WhatIfArgs) -> Result<Vec<Change>, Failure> {
-    let mut changes = Vec::new();
+fn question(args: &WhatIfArgs) -> Result<WhatIfRequest, Failure> {
+    let mut question =
+        WhatIfRequest { search: world::search(&args.search), ..WhatIfRequest::default() };
     for word in &args.fail {
         let (kind, name) = target::parse_one(word)?;
-        changes.push(match kind.as_str() {
-            "site" | "sites" => Change::FailSite(name),
-            "node" | "nodes" => Change::FailNode(name),
-            "link" | "links" => Change::LinkDown(name),
+        let kind = match kind.as_str() {
+            "site" | "sites" => TargetKind::Site,
+            "node" | "nodes" => TargetKind::Node,
+            "link" | "links" => TargetKind::Link,
             _ => return Err(Failure::usage(format!("--fail {word}: a site, node or link fails"))),
-        });
+        };
+        question.fail.push(Target { kind, name });
     }
     for word in &args.drain {
         let (kind, name) = target::parse_one(word)?;
-        changes.push(match kind.as_str() {
-            "site" | "sites" => Change::DrainSite(name),
-            "node" | "nodes" => Change::DrainNode(name),
+        let kind = match kind.as_str() {
+            "site" | "sites" => TargetKind::Site,
+            "node" | "nodes" => TargetKind::Node,
             _ => return Err(Failure::usage(format!("--drain {word}: a site or node is drained"))),
-        });
+        };
+        question.drain.push(Target { kind, name });
     }
     if !args.add_node.is_empty() {
         let added = world::topology(&args.add_node)?;
-        changes.extend(added.sites.into_iter().map(|site| Change::AddSite(Box::new(site))));
-        changes.extend(added.nodes.into_iter().map(|node| Change::AddNode(Box::new(node))));
-        changes.extend(added.links.into_iter().map(|link| Change::AddLink(Box::new(link))));
+        question.add_sites = added.sites;
+        question.add_nodes = added.nodes;
+        question.add_links = added.links;
     }
     if !args.weights.is_empty() {
-        changes.push(Change::Weights(weights(&args.weights)?));
+        question.weights = Some(weights(&args.weights)?);
     }
-    Ok(changes)
+    Ok(question)
 }
 
 fn weights(words: &[String]) -> Result<Weights, Failure> {

@@ -1,18 +1,14 @@
 //! `tombolo why`: the reasons of the past, and what keeps a component off a node now.
 
 use serde_json::{Value, json};
+use tombolo_model::App;
 use tombolo_model::app::{Decision, Placement, Unplaced};
-use tombolo_model::{App, AppId};
-use tombolo_placement::Continuum;
-use tombolo_placement::explain::{Pair, pair};
-use tombolo_plan::placing::Basis;
+use tombolo_model::explanation::{AppName, WHY_PATH, WhyAnswer, WhyComponent, WhyRequest};
+use tombolo_plan::explaining;
 
-use super::{
-    placements,
-    world::{self, Server},
-};
+use super::{placements, world};
 use crate::{
-    args::WhyArgs,
+    args::{SearchArgs, WhyArgs},
     connection::Connection,
     failure::{Exit, Failure},
     output::{Format, Paint, harmless, object::json as as_text, painted},
@@ -43,8 +39,7 @@ async fn past(
 ) -> Result<Exit, Failure> {
     let resource = connection.resource("app").await?;
     let object = connection.get(&resource.object(&connection.namespace, name)).await?;
-    let app: App = serde_json::from_value(object)
-        .map_err(|error| Failure::failed(format!("app {name} of the server: {error}")))?;
+    let app = typed(name, object)?;
     known_component(&app, name, component)?;
     let status = app.status.unwrap_or_default();
     let asked = |own: &str| component.is_none_or(|component| component == own);
@@ -125,40 +120,44 @@ async fn now(
     connection: &Connection,
     (name, component, node): (&str, Option<&str>, &str),
 ) -> Result<Exit, Failure> {
-    let server = Server::look(connection).await?;
-    let id = AppId::new(&connection.namespace, name);
-    let app = server.app(&id)?;
-    known_component(app, name, component)?;
-    let components: Vec<&str> = match component {
-        Some(component) => vec![component],
-        None => app.spec.components.iter().map(|own| own.name.as_str()).collect(),
-    };
-    let observed = &server.observed;
-    let (continuum, _) = Continuum::of(&observed.sites, &observed.nodes, &observed.links);
-    let Basis { running, options } = Basis::without_memory(observed);
-    let mut all: Vec<Value> = Vec::new();
-    for component in components {
-        let about = (&id, component, node);
-        let found = pair(&continuum, &observed.apps, &running, &options, about)
-            .map_err(|trouble| world::as_failure(&trouble))?;
-        if args.output == Format::Json {
-            all.push(json!({"component": component, "node": node, "failing": found.failing,
-                "score": found.score, "terms": found.terms,
-                "instead": found.instead.iter().map(|(node, score)| json!({
-                    "node": node, "score": score})).collect::<Vec<_>>()}));
-            continue;
-        }
-        let text = verdict(component, node, &found, shell.out.colour);
-        shell.out.text(&text)?;
+    let resource = connection.resource("app").await?;
+    let found = connection.find(&resource.object(&connection.namespace, name)).await?;
+    let app = AppName { namespace: connection.namespace.clone(), name: name.to_owned() };
+    if let Some(found) = found {
+        known_component(&typed(name, found)?, name, component)?;
     }
+    let request =
+        WhyRequest { app, component: component.map(str::to_owned), node: node.to_owned() };
+    let search = SearchArgs { time_limit: None, seed: 0 };
+    let asked = world::ask::<WhyAnswer>(connection, WHY_PATH, &request, &search).await?;
+    let answer = match asked {
+        Some(answer) => answer,
+        None => {
+            let seen = world::look(connection).await?;
+            explaining::why(&seen, &request).map_err(|trouble| world::as_failure(&trouble))?
+        }
+    };
     if args.output == Format::Json {
-        shell.out.text(&as_text(&Value::Array(all))?)?;
+        let all = serde_json::to_value(&answer.components)
+            .map_err(|error| Failure::failed(format!("cannot write this: {error}")))?;
+        shell.out.text(&as_text(&all)?)?;
+        return Ok(Exit::Ok);
+    }
+    for found in &answer.components {
+        let text = verdict(found, shell.out.colour);
+        shell.out.text(&text)?;
     }
     Ok(Exit::Ok)
 }
 
-fn verdict(component: &str, node: &str, found: &Pair, colour: bool) -> String {
-    let runs_there = found.instead.iter().any(|(other, _)| other == node);
+fn typed(name: &str, object: Value) -> Result<App, Failure> {
+    serde_json::from_value(object)
+        .map_err(|error| Failure::failed(format!("app {name} of the server: {error}")))
+}
+
+fn verdict(found: &WhyComponent, colour: bool) -> String {
+    let (component, node) = (&found.component, &found.node);
+    let runs_there = found.instead.iter().any(|other| other.node == *node);
     let mut text = match (found.failing.is_empty(), runs_there) {
         (true, true) => format!("{component} runs on {node}\n"),
         (true, false) => format!("{component} could run on {node}: it meets every need\n"),
@@ -171,8 +170,8 @@ fn verdict(component: &str, node: &str, found: &Pair, colour: bool) -> String {
         text.push_str(&format!("  {}\n", harmless(failing)));
     }
     text.push_str(&format!("  score {}: {}\n", found.score, placements::terms(&found.terms)));
-    for (other, score) in found.instead.iter().filter(|(other, _)| other != node) {
-        text.push_str(&format!("  it runs on {}, score {score}\n", harmless(other)));
+    for other in found.instead.iter().filter(|other| other.node != *node) {
+        text.push_str(&format!("  it runs on {}, score {}\n", harmless(&other.node), other.score));
     }
     text
 }

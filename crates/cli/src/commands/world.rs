@@ -1,14 +1,15 @@
 //! What a plan is made from: sites, nodes, links, apps and what runs, from files or from a server.
 //! Called by `match`, `plan`, `why` and `what-if`.
 
-use std::{collections::BTreeMap, io};
+use std::{collections::BTreeMap, io, time::Duration};
 
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tombolo_descriptor::{Colour, Format, NoFiles, Reading, Source, render, render_notes};
-use tombolo_model::{App, AppId, Trouble, TroubleKind, keys, validate};
+use tombolo_model::{About, App, Trouble, TroubleKind, explanation::Search, keys, validate};
 use tombolo_placement::select::{Limits, WORK_DEFAULT};
 use tombolo_placement::topology::{Topology, icos};
+use tombolo_plan::explaining::Seen;
 use tombolo_plan::placing::Observed;
 
 use super::{
@@ -79,39 +80,71 @@ pub(super) fn apps(paths: &[String], from: Option<Format>) -> Result<Vec<App>, F
     Ok(apps)
 }
 
-/// What a server has to plan with.
-#[derive(Debug)]
-pub(super) struct Server {
-    pub(super) observed: Observed,
+/// Asks the server, which knows what its loops remember. `None` if it explains nothing: it is older than this
+/// shell, or is no Tombolo; which is told.
+pub(super) async fn ask<T: DeserializeOwned>(
+    connection: &Connection,
+    path: &str,
+    question: &impl Serialize,
+    search: &SearchArgs,
+) -> Result<Option<T>, Failure> {
+    let unreadable = |error: serde_json::Error| Failure::failed(format!("{path}: {error}"));
+    let question = serde_json::to_value(question).map_err(unreadable)?;
+    let more = search.time_limit.unwrap_or_default();
+    let answer = connection.explanation(path, &question, more).await.map_err(hinted)?;
+    let Some(answer) = answer else {
+        output::note(
+            "note: this server explains nothing by itself; planned here, without what its loops \
+             remember of silent nodes and failures",
+        );
+        return Ok(None);
+    };
+    serde_json::from_value(answer).map(Some).map_err(unreadable)
 }
 
-impl Server {
-    pub(super) async fn look(connection: &Connection) -> Result<Server, Failure> {
-        let observed = Observed {
-            apps: listed(connection, "apps").await?,
-            assignments: listed(connection, "assignments").await?,
-            sites: listed(connection, "sites").await?,
-            nodes: listed(connection, "nodes").await?,
-            links: listed(connection, "links").await?,
-        };
-        Ok(Server { observed })
+fn hinted(failure: Failure) -> Failure {
+    match failure.exit == Exit::NotFound && failure.message.starts_with("app ") {
+        true => failure.hint(APPS_HINT),
+        false => failure,
     }
+}
 
-    pub(super) fn app(&self, id: &AppId) -> Result<&App, Failure> {
-        let known = self.observed.apps.iter().find(|app| AppId::of(app) == *id);
-        known.map(AsRef::as_ref).ok_or_else(|| {
-            let name = id.name();
-            Failure::new(Exit::NotFound, format!("there is no app {name:?}"))
-                .hint("`tombolo get apps -A` lists them all")
-        })
+const APPS_HINT: &str = "`tombolo get apps -A` lists them all";
+
+/// What was typed about the search, for the server.
+pub(super) fn search(search: &SearchArgs) -> Search {
+    let milliseconds = |limit: Duration| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+    Search { time_limit_ms: search.time_limit.map(milliseconds), seed: search.seed }
+}
+
+/// What a server has to plan with, as far as it can be listed.
+pub(super) async fn look(connection: &Connection) -> Result<Seen, Failure> {
+    let observed = Observed {
+        apps: listed(connection, "apps").await?,
+        assignments: listed(connection, "assignments").await?,
+        sites: listed(connection, "sites").await?,
+        nodes: listed(connection, "nodes").await?,
+        links: listed(connection, "links").await?,
+    };
+    Ok(Seen { observed, ..Seen::default() })
+}
+
+/// That something was left out for lack of rights.
+pub(super) fn tell_hidden(count: usize, what: &str) {
+    if count > 0 {
+        output::note(&format!("note: {count} more {what} that you may not read"));
     }
 }
 
 /// What a plan says about names that do not exist, and about everything else.
 pub(super) fn as_failure(trouble: &Trouble) -> Failure {
-    match trouble.kind {
+    let failure = match trouble.kind {
         TroubleKind::NotFound => Failure::new(Exit::NotFound, trouble.to_string()),
         TroubleKind::Unusable => Failure::failed(trouble.to_string()),
+    };
+    match trouble.about {
+        About::App(_) if trouble.kind == TroubleKind::NotFound => failure.hint(APPS_HINT),
+        _ => failure,
     }
 }
 

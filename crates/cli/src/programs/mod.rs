@@ -7,6 +7,7 @@ mod bench;
 mod beside;
 mod controller;
 mod down;
+mod explanations;
 mod heap;
 mod kept;
 mod lighthouse;

@@ -15,8 +15,8 @@ use tokio::task::JoinHandle;
 use tombolo_agent::engines::DockerAt;
 use tombolo_apiserver::traffic::Limits;
 use tombolo_apiserver::{Api, serve};
-use tombolo_controller::Board;
 use tombolo_controller::clock::{Clock, time_of_day};
+use tombolo_controller::{Board, Explainer};
 use tombolo_demo::{self as demo, Demo};
 use tombolo_gate::Gate;
 use tombolo_identity::home::{self, Home};
@@ -24,7 +24,7 @@ use tombolo_identity::{Subject, tls};
 use tombolo_store::Store;
 
 use super::agent::DockerArgs;
-use super::{beside, kept, loops};
+use super::{beside, explanations, kept, loops};
 use crate::failure::{Exit, Failure};
 use crate::{output, places, vault};
 
@@ -172,6 +172,13 @@ async fn serve(args: &UpArgs, data: &Path, part: &Part) -> anyhow::Result<()> {
     let gate = Gate::open(api.client(Subject::system("gate")), Some(home.authority.clone()))?;
     let board = Board::new(Clock::start());
     let routes = tombolo_facade::router().merge(loops::route(board.clone()));
+    let routes = match part {
+        // It decides nothing that could be explained.
+        Part::Lighthouse => routes,
+        Part::LoopsAndAgent { .. } | Part::Loops | Part::LoopsAndDemo => {
+            routes.merge(explanations::routes(Explainer::new(board.clone())))
+        }
+    };
     let api = api.streaming(gate.router()).serving(routes).telling_of(loops::health(board.clone()));
 
     kept::collect_garbage(&api, &board, Arc::new(|_| ()));

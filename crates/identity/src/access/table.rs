@@ -85,6 +85,8 @@ pub enum Class {
     Errands,
     /// How the loops fare.
     Loops,
+    /// Where Apps would be placed, why not on a node, what if.
+    Explanations,
     Administration,
     /// The REST APIs of other projects. Behind them a caller does with resources what the rows on
     /// those allow.
@@ -234,6 +236,13 @@ pub const RULES: &[Rule] = &[
         classes: &[Loops],
         place: Place::Anywhere,
     },
+    // Nothing is written. What is told of other Apps is what the caller may read of them.
+    Rule {
+        roles: &[Guest, User, Manager],
+        verbs: &[Verb::Create],
+        classes: &[Explanations],
+        place: Place::Anywhere,
+    },
     // An agent converges to Assignments and reports on them; it never makes or deletes one. Of the
     // object beside its status it may change one thing, which the apiserver sees to: it takes hold of
     // an Assignment, and lets go of one that is being deleted.
@@ -348,6 +357,7 @@ pub const RULES: &[Rule] = &[
             Lighthouse,
             Errands,
             Loops,
+            Explanations,
             Administration,
             Facades,
             OtherPaths,
@@ -403,6 +413,9 @@ const PATHS: &[(&str, Class)] = &[
     ("/tombolo/controllers", Lighthouse),
     ("/tombolo/errands", Errands),
     ("/tombolo/loops", Loops),
+    ("/tombolo/plan", Explanations),
+    ("/tombolo/why", Explanations),
+    ("/tombolo/what-if", Explanations),
     ("/tombolo/backup", Administration),
     ("/tombolo/restore", Administration),
     ("/tombolo/audit", Administration),
@@ -442,6 +455,7 @@ impl Class {
         Lighthouse,
         Errands,
         Loops,
+        Explanations,
         Administration,
         Facades,
         OtherPaths,
@@ -489,6 +503,7 @@ impl Class {
             Lighthouse => "the list of controllers",
             Errands => "errands for an agent's own node",
             Loops => "how the loops fare",
+            Explanations => "where apps would be placed, why, what if",
             Administration => "backup, restore, audit",
             Facades => "facades (then as the rows on resources say)",
             OtherPaths => "any other path",
@@ -540,6 +555,7 @@ impl Class {
             Lighthouse => Members::Paths(&["/tombolo/controllers"]),
             Errands => Members::Paths(&["/tombolo/errands"]),
             Loops => Members::Paths(&["/tombolo/loops"]),
+            Explanations => Members::Paths(&["/tombolo/plan", "/tombolo/why", "/tombolo/what-if"]),
             Administration => {
                 Members::Paths(&["/tombolo/backup", "/tombolo/restore", "/tombolo/audit"])
             }

@@ -64,12 +64,12 @@ fn without_any_one_of_the_needs_in_conflict_there_is_a_place() {
         }))
         .unwrap();
         let mut world = crate::what_if::World {
-            sites: made.sites.clone(),
-            nodes: made.nodes.clone(),
-            links: made.links.clone(),
+            sites: crate::testing::shared(&made.sites),
+            nodes: crate::testing::shared(&made.nodes),
+            links: crate::testing::shared(&made.links),
             ..Default::default()
         };
-        world.apps = vec![app.clone()];
+        world.apps = vec![app.clone().into()];
         let plan = world.plan(&Options::default());
         let Some(unplaced) = plan.apps[0].unplaced.first() else { continue };
         // What is taken for granted (readiness, engine) has no removal.
@@ -94,7 +94,7 @@ fn without_any_one_of_the_needs_in_conflict_there_is_a_place() {
                 remove(needs);
             }
         }
-        world.apps = vec![only.clone()];
+        world.apps = vec![only.clone().into()];
         assert!(
             world.plan(&Options::default()).apps[0].instances.is_empty(),
             "seed {seed}: not a conflict"
@@ -102,7 +102,7 @@ fn without_any_one_of_the_needs_in_conflict_there_is_a_place() {
         for (name, remove) in &named {
             let mut without = only.clone();
             remove(without.spec.components[0].needs.as_mut().unwrap());
-            world.apps = vec![without];
+            world.apps = vec![without.into()];
             let plan = world.plan(&Options::default());
             assert_eq!(
                 plan.apps[0].instances.len(),

@@ -305,9 +305,9 @@ fn what_runs_stays_with_its_engine() {
         let mut settled = world(text).with([spec(&[&container], &[&container], 1)]);
         settled.settle(&settled.plan(&Options::default()));
         let both = [&process, &container];
-        settled.apps = vec![spec(&both, &[&container], 1)];
+        settled.apps = vec![spec(&both, &[&container], 1).into()];
         settled.settle(&settled.plan_all());
-        settled.apps = vec![spec(&both, &both, 2)];
+        settled.apps = vec![spec(&both, &both, 2).into()];
         let plan = settled.plan(&Options::default());
         let by = |plan: &super::Plan| {
             let of = |one: &super::InstancePlan| {
@@ -321,7 +321,7 @@ fn what_runs_stays_with_its_engine() {
         let expected = [("db/0 docker", true), ("web/0 docker", true), (third, false)];
         assert_eq!(by(&plan), expected.map(|(says, stays)| (says.to_owned(), stays)));
         // By an engine that may not run it any more it does not stay.
-        settled.apps = vec![spec(&[&process], &both, 1)];
+        settled.apps = vec![spec(&[&process], &both, 1).into()];
         let plan = settled.plan_all();
         let web = if homogeneous { ("web/0 host", false) } else { ("web/0 docker", true) };
         assert_eq!(by(&plan)[1], (web.0.to_owned(), web.1));

@@ -237,7 +237,7 @@ fn who_has_no_place_in_any_case_moves_nobody() {
     world.nodes[0].status.as_mut().unwrap().allocatable =
         serde_json::from_value(json!({"cpu": "2", "memory": "8Gi"})).unwrap();
     let huge = json!({"components": [{"name": "huge", "needs": {"cpu": "64"}}]});
-    world.apps.push(app("impossible", huge));
+    world.apps.push(app("impossible", huge).into());
     let said = shown(&world.plan(&Options::default()));
     assert!(said.contains("y/0: stay on safe\n"), "{said}");
     assert!(said.contains("x/0: start on open\n"), "{said}");

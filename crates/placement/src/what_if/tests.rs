@@ -86,9 +86,9 @@ fn a_site_that_is_added_comes_with_its_links() {
     };
     let old = "site a docker\nnode a1 a cpu=4\nsite b docker\nlink a b 50ms";
     let new = world("site c docker\nnode c1 c cpu=4\nsite a docker\nlink a c 5ms");
-    let site = Change::AddSite(Box::new(new.sites[0].clone()));
-    let node = Change::AddNode(Box::new(new.nodes[0].clone()));
-    let link = Change::AddLink(Box::new(new.links[0].clone()));
+    let site = Change::AddSite(new.sites[0].clone());
+    let node = Change::AddNode(new.nodes[0].clone());
+    let link = Change::AddLink(new.links[0].clone());
     let feasible = |changes: &[Change]| {
         let world = world(old).with([app()]);
         let found = what_if(&world, changes, &Options::default(), &Limits::default()).unwrap();

@@ -80,11 +80,11 @@ fn the_sample_of_icos_finds_its_camera_and_lacks_the_security() {
         ]));
         app.metadata.name = Some("mjpeg-ffmpeg-app".to_owned());
         let mut world = World {
-            sites: topology.sites.clone(),
-            nodes: topology.nodes.clone(),
+            sites: crate::testing::shared(&topology.sites),
+            nodes: crate::testing::shared(&topology.nodes),
             ..World::default()
         };
-        world.apps = vec![app];
+        world.apps = vec![app.into()];
         shown(&world.plan(&Options::default()))
     };
     expect_test::expect![[r#"
