@@ -2,19 +2,14 @@
 //! matchmaker. Nothing is written: the answer is a proposal.
 
 use axum::body::Bytes;
-use axum::http::StatusCode;
+use axum::http::{Request, StatusCode};
 use axum::{Extension, Json};
-use kube::api::{Api, ListParams};
-use kube::{Client, Resource};
-use serde::de::DeserializeOwned;
+use kube::Client;
 use serde_json::{Value, json};
 use tombolo_gate::Caller;
 use tombolo_model::app::{Placement, Unplaced};
-use tombolo_model::{App, Engine, Shared};
-use tombolo_placement::plan::Outcome;
-use tombolo_placement::select::Limits;
-use tombolo_placement::{Continuum, Plan};
-use tombolo_plan::placing::{Basis, Observed};
+use tombolo_model::explanation::{PLAN_PATH, PlanAnswer, PlanRequest, PlannedOutcome};
+use tombolo_model::{App, AppId, Engine};
 
 use super::{deployment, job};
 use crate::refusal::Refusal;
@@ -23,35 +18,29 @@ pub(crate) async fn propose(
     Extension(caller): Extension<Caller>,
     body: Bytes,
 ) -> Result<Json<Value>, Refusal> {
-    let reading = deployment::read(&body)?;
-    let told = told_components(&body);
-    let observed = look(&caller.client).await?;
-    // A search takes some hundred milliseconds, in which others want to be served.
-    let answer = tokio::task::spawn_blocking(move || answer(observed, reading.apps, &told));
-    let answer = answer.await.map_err(|error| {
-        tracing::error!(%error, "a match could not be made");
+    let mut apps = deployment::read(&body)?.apps;
+    for app in &mut apps {
+        app.metadata.namespace.get_or_insert_with(|| deployment::NAMESPACE_DEFAULT.to_owned());
+    }
+    let request = PlanRequest { files: apps.clone(), ..PlanRequest::default() };
+    let answer = plan(&caller.client, &request).await?;
+    Ok(Json(proposal(&answer, &apps, &told_components(&body))))
+}
+
+/// Asks the server, which plans with what its loops remember and with the rights of the caller.
+async fn plan(client: &Client, request: &PlanRequest) -> Result<PlanAnswer, Refusal> {
+    let failed = |error: &dyn std::fmt::Display| {
+        tracing::error!(%error, "a match could not be asked for");
         Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the server failed; see its log")
-    })?;
-    answer.map(Json)
-}
-
-async fn look(client: &Client) -> Result<Observed, Refusal> {
-    Ok(Observed {
-        sites: listed(client).await?,
-        nodes: listed(client).await?,
-        links: listed(client).await?,
-        // Whoever may not see what runs everywhere gets an answer as if nothing did.
-        apps: listed(client).await.unwrap_or_default(),
-        assignments: listed(client).await.unwrap_or_default(),
-    })
-}
-
-async fn listed<K>(client: &Client) -> Result<Vec<Shared<K>>, kube::Error>
-where
-    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
-{
-    let api: Api<K> = Api::all(client.clone());
-    Ok(api.list(&ListParams::default()).await?.items.into_iter().map(Shared::from).collect())
+    };
+    let body = serde_json::to_vec(request).map_err(|error| failed(&error))?;
+    let request = Request::post(PLAN_PATH).body(body).map_err(|error| failed(&error))?;
+    match client.request(request).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => {
+            Err(Refusal::not_found("this server places nothing"))
+        }
+        answer => Ok(answer?),
+    }
 }
 
 /// The components as the descriptor has them, to be given back with their targets.
@@ -64,20 +53,10 @@ fn told_components(body: &[u8]) -> Vec<Value> {
     first["components"].as_array().cloned().unwrap_or_default()
 }
 
-fn answer(mut observed: Observed, apps: Vec<App>, told: &[Value]) -> Result<Value, Refusal> {
-    let mut asked: Vec<(usize, App)> = Vec::new();
-    for mut app in apps {
-        app.metadata.namespace.get_or_insert_with(|| deployment::NAMESPACE_DEFAULT.to_owned());
-        asked.push((observed.put(app.clone()), app));
-    }
-    let (continuum, _) = Continuum::of(&observed.sites, &observed.nodes, &observed.links);
-    let Basis { running, options } = Basis::without_memory(&observed);
-    let limits = Limits::default();
-    let plan = tombolo_placement::plan(&continuum, &observed.apps, &running, &options, &limits);
-    let plan = plan.map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error.to_string()))?;
+fn proposal(answer: &PlanAnswer, apps: &[App], told: &[Value]) -> Value {
     let mut components = Vec::new();
-    for (index, app) in &asked {
-        let found = found(&plan, *index, app, &observed.apps[*index]);
+    for app in apps {
+        let (placements, unplaced) = found(answer, &AppId::of(app));
         for component in &app.spec.components {
             let name = component.name.as_str();
             let same = |one: &&Value| {
@@ -85,8 +64,8 @@ fn answer(mut observed: Observed, apps: Vec<App>, told: &[Value]) -> Result<Valu
             };
             let mut value =
                 told.iter().find(same).cloned().unwrap_or_else(|| json!({"name": name}));
-            value["targets"] = targets(name, &found.0);
-            if let Some(unplaced) = found.1.iter().find(|one| one.component == name) {
+            value["targets"] = targets(name, &placements);
+            if let Some(unplaced) = unplaced.iter().find(|one| one.component == name) {
                 let reasons: Vec<&String> =
                     unplaced.reasons.iter().chain(&unplaced.suggestion).collect();
                 value["reasons"] = json!(reasons);
@@ -94,34 +73,25 @@ fn answer(mut observed: Observed, apps: Vec<App>, told: &[Value]) -> Result<Valu
             components.push(value);
         }
     }
-    Ok(json!({"components": components}))
+    json!({"components": components})
 }
 
 /// The places of an App and what has none. One that the plan does not speak of stays as it is.
-fn found(plan: &Plan, index: usize, app: &App, known: &App) -> (Vec<Placement>, Vec<Unplaced>) {
-    let Some(found) = plan.apps.iter().find(|one| one.index == index) else {
-        let placements = known.status.iter().flat_map(|status| status.placements.clone());
-        return (placements.collect(), Vec::new());
+fn found<'a>(answer: &'a PlanAnswer, id: &AppId) -> (Vec<&'a Placement>, &'a [Unplaced]) {
+    let planned = answer.apps.iter().find(|one| one.app == id.as_str());
+    let Some(planned) = planned else {
+        let settled = answer.settled.iter().filter(|one| one.app == id.as_str());
+        return (settled.flat_map(|one| &one.placements).collect(), &[]);
     };
-    if found.outcome == Outcome::Placed {
-        return (found.instances.iter().map(|one| one.placement.clone()).collect(), Vec::new());
+    if planned.outcome == PlannedOutcome::Placed {
+        return (planned.instances.iter().map(|one| &one.placement).collect(), &[]);
     }
-    let mut unplaced = found.unplaced.clone();
-    if unplaced.is_empty() {
-        let own = plan.troubles.iter().filter(|trouble| trouble.is_about_app(&found.app));
-        let reasons: Vec<String> = own.map(|trouble| trouble.says.clone()).collect();
-        unplaced.extend(app.spec.components.iter().map(|component| Unplaced {
-            component: component.name.clone(),
-            reasons: reasons.clone(),
-            ..Unplaced::default()
-        }));
-    }
-    (Vec::new(), unplaced)
+    (Vec::new(), &planned.unplaced)
 }
 
 /// One target as ICOS knows it; several instances have several.
-fn targets(component: &str, placements: &[Placement]) -> Value {
-    let target = |at: &Placement| {
+fn targets(component: &str, placements: &[&Placement]) -> Value {
+    let target = |at: &&Placement| {
         let orchestrator = job::orchestrator(at.engine.unwrap_or(Engine::Kubernetes));
         json!({"cluster_name": at.site, "node_name": at.node, "orchestrator": orchestrator})
     };
@@ -135,39 +105,26 @@ fn targets(component: &str, placements: &[Placement]) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use tombolo_model::explanation::SettledApp;
+
     use super::*;
 
-    fn object<T: DeserializeOwned>(kind: &str, name: &str, rest: Value) -> T {
-        let mut value = rest;
-        value["apiVersion"] = json!(tombolo_model::keys::API_VERSION);
-        value["kind"] = json!(kind);
-        value["metadata"] = json!({"name": name});
-        serde_json::from_value(value).unwrap()
-    }
-
-    /// The name of the node that is proposed when these are how busy two equal ones are.
-    fn proposed(first: f64, second: f64) -> String {
-        let node = |name: &str, cpu: f64| {
-            let has = json!({"cpu": "4", "memory": "8Gi"});
-            let status = json!({"capacity": has, "allocatable": has, "load": {"cpu": cpu}});
-            object("Node", name, json!({"spec": {"site": "s"}, "status": status}))
-        };
-        let observed = Observed {
-            sites: vec![object("Site", "s", json!({"spec": {"engine": "docker"}}))],
-            nodes: vec![node("n1", first), node("n2", second)],
-            links: Vec::new(),
-            apps: Vec::new(),
-            assignments: Vec::new(),
-        };
-        let parts = json!([{"name": "web", "run": [{"container": {"image": "web:1"}}]}]);
-        let app = object("App", "shop", json!({"spec": {"components": parts}}));
-        let answer = answer(observed, vec![app], &[]).unwrap();
-        answer["components"][0]["targets"]["node_name"].as_str().unwrap().to_owned()
-    }
-
     #[test]
-    fn a_busy_node_is_avoided_as_the_loop_avoids_it() {
-        assert_eq!(proposed(0.9, 0.1), "n2");
-        assert_eq!(proposed(0.1, 0.9), "n1");
+    fn what_stays_as_it_is_is_proposed_where_it_runs() {
+        let parts = json!([{"name": "web", "run": [{"container": {"image": "web:1"}}]}]);
+        let app = json!({"apiVersion": tombolo_model::keys::API_VERSION, "kind": "App",
+            "metadata": {"name": "shop", "namespace": "default"}, "spec": {"components": parts}});
+        let app: App = serde_json::from_value(app).unwrap();
+        let at = Placement {
+            component: "web".to_owned(),
+            site: "s".to_owned(),
+            node: Some("n1".to_owned()),
+            ..Placement::default()
+        };
+        let settled = SettledApp { app: "default/shop".to_owned(), placements: vec![at] };
+        let answer = PlanAnswer { settled: vec![settled], ..PlanAnswer::default() };
+        let found = proposal(&answer, &[app], &[json!({"name": "Web", "type": "docker"})]);
+        assert_eq!(found["components"][0]["targets"]["node_name"], "n1", "{found}");
+        assert_eq!(found["components"][0]["type"], "docker", "what was sent comes back: {found}");
     }
 }
