@@ -190,6 +190,30 @@ async fn of_two_who_take_a_job_at_once_one_has_it() {
     }
 }
 
+/// Each of them reads the version that the others change: a lost race is tried again, and nobody but
+/// the loser of a decision is told of a conflict.
+#[tokio::test]
+async fn of_many_who_report_on_a_job_at_once_all_are_heard() {
+    let server = server().await;
+    let group = make_app(&server).await;
+    for turn in 0..4 {
+        let id = assign(&server, &format!("gauge-{turn}"), &group, json!({})).await;
+        assert_eq!(promote(&server, &id, DM).await.0, 204);
+        let told = json!({"ID": id, "type": 5, "state": 3, "owner_id": DM, "resource": {
+            "job_id": id, "resource_uuid": id, "conditions": []}});
+        assert_eq!(ask(&server, Method::PUT, "/jobs", told).await.0, 200);
+        let kinds = ["Available", "Progressing", "Degraded", "Applied"];
+        let report = |kind: &str| {
+            let told = json!({"resource_uuid": id, "conditions": [
+                {"type": kind, "status": "True", "reason": "Up", "message": kind}]});
+            ask(&server, Method::PUT, "/status", told)
+        };
+        let answers = futures::future::join_all(kinds.map(report)).await;
+        let codes: Vec<u16> = answers.iter().map(|(code, _)| *code).collect();
+        assert_eq!(codes, [200; 4], "{answers:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_job_whose_owner_is_silent_for_300_seconds_is_taken_over() {
     let server = server().await;
