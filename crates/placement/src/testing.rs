@@ -3,7 +3,7 @@
 //! ```text
 //! site athens docker layer=near-edge country=GR lat=37.9 lon=23.7 carbon=300
 //! node n1 athens cpu=4 memory=8Gi arch=arm64 security=50 tier=gold watts=40 cost=1 mhz=3000
-//!      load=0.5 failures=2 device=camera taint=key:NoExecute cordoned silent unconfined
+//!      load=0.5 failures=2 device=camera taint=key[=value]:NoExecute cordoned silent unconfined
 //! link athens berlin 10ms 100Mbps jitter=1ms failures=3 oneway
 //! run shop/web web 0 n1
 //! ```
@@ -97,7 +97,11 @@ fn node(words: &[&str]) -> Node {
             "cordoned" => spec["unschedulable"] = json!(true),
             "taint" => {
                 let (key, effect) = value.split_once(':').unwrap();
-                spec["taints"].as_array_mut().unwrap().push(json!({"key": key, "effect": effect}));
+                let mut taint = json!({"key": key, "effect": effect});
+                if let Some((key, value)) = key.split_once('=') {
+                    (taint["key"], taint["value"]) = (json!(key), json!(value));
+                }
+                spec["taints"].as_array_mut().unwrap().push(taint);
             }
             "silent" => {
                 status["conditions"] = json!([{

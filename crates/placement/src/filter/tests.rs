@@ -153,6 +153,51 @@ fn compares_where_a_node_is() {
 }
 
 #[test]
+fn a_toleration_is_of_a_key_a_value_and_an_effect_or_of_any() {
+    check("taint=lab:NoSchedule", json!({"needs": {"tolerations": [{"key": "lab"}]}}), expect![""]);
+    check(
+        "taint=lab:NoSchedule",
+        json!({"needs": {"tolerations": [{"key": "lab", "effect": "NoSchedule"}]}}),
+        expect![""],
+    );
+    // Without a key, every taint is tolerated; of that effect, if it names one.
+    check("taint=lab:NoSchedule", json!({"needs": {"tolerations": [{}]}}), expect![""]);
+    check(
+        "taint=lab:NoSchedule",
+        json!({"needs": {"tolerations": [{"effect": "NoExecute"}]}}),
+        expect![[r#"
+        needs a node without taints that it does not tolerate, has taint lab:NoSchedule | would fit if it tolerated taint lab:NoSchedule
+    "#]],
+    );
+    check(
+        "taint=lab=blue:NoSchedule",
+        json!({"needs": {"tolerations": [{"key": "lab", "value": "blue"}]}}),
+        expect![""],
+    );
+    check(
+        "taint=lab=blue:NoSchedule",
+        json!({"needs": {"tolerations": [{"key": "lab", "value": "red"}]}}),
+        expect![[r#"
+        needs a node without taints that it does not tolerate, has taint lab=blue:NoSchedule | would fit if it tolerated taint lab=blue:NoSchedule
+    "#]],
+    );
+    check(
+        "taint=lab:NoSchedule",
+        json!({"needs": {"tolerations": [{"key": "lab", "value": "blue"}]}}),
+        expect![[r#"
+        needs a node without taints that it does not tolerate, has taint lab:NoSchedule | would fit if it tolerated taint lab:NoSchedule
+    "#]],
+    );
+    check(
+        "taint=lab:NoSchedule",
+        json!({"needs": {"tolerations": [{"key": "lab", "effect": "NoExecute"}]}}),
+        expect![[r#"
+        needs a node without taints that it does not tolerate, has taint lab:NoSchedule | would fit if it tolerated taint lab:NoSchedule
+    "#]],
+    );
+}
+
+#[test]
 fn compares_how_a_node_fares() {
     check(
         "silent",
@@ -180,19 +225,6 @@ fn compares_how_a_node_fares() {
         json!({}),
         expect![[r#"
         needs a node without taints that it does not tolerate, is being drained | would fit if it were not drained
-    "#]],
-    );
-    check("taint=lab:NoSchedule", json!({"needs": {"tolerations": [{"key": "lab"}]}}), expect![""]);
-    check(
-        "taint=lab:NoSchedule",
-        json!({"needs": {"tolerations": [{"key": "lab", "effect": "NoSchedule"}]}}),
-        expect![""],
-    );
-    check(
-        "taint=lab:NoSchedule",
-        json!({"needs": {"tolerations": [{"key": "lab", "effect": "NoExecute"}]}}),
-        expect![[r#"
-        needs a node without taints that it does not tolerate, has taint lab:NoSchedule | would fit if it tolerated taint lab:NoSchedule
     "#]],
     );
     check(
