@@ -4,13 +4,12 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use tombolo_model::names;
 
 use crate::kinds::Kind;
 use crate::object::{self, text};
 use crate::request::FieldValidation;
-use crate::status::{Failure, Invalid, Problem};
-use crate::{builtin, crd, own_kinds};
+use crate::status::{Failure, Invalid, Problem, strict_words};
+use crate::{builtin, core_kinds, crd, metadata, own_kinds};
 use tombolo_document::schema::Path;
 
 /// An object that passed, and what its writer should be told all the same.
@@ -41,9 +40,7 @@ pub fn admit(
             return Err(Failure::strict(kind, &name, &loose));
         }
         FieldValidation::Strict | FieldValidation::Ignore => Vec::new(),
-        FieldValidation::Warn => {
-            loose.iter().map(|error| format!("{}: {}", error.field, error.message)).collect()
-        }
+        FieldValidation::Warn => loose.iter().map(strict_words).collect(),
     };
     kind.compiled.prune(&mut object);
     kind.compiled.fill_defaults(&mut object);
@@ -56,7 +53,8 @@ pub fn admit(
     let mut problems = own_kinds::problems(kind, &object);
     if problems.is_empty() {
         problems = kind.compiled.validate(&object, &Path::ROOT);
-        problems.extend(metadata_problems(&object));
+        problems.extend(metadata::problems(kind, &object));
+        problems.extend(core_kinds::problems(kind, &object));
     }
     if problems.is_empty() && is_definition {
         problems = crd::validate(&object);
@@ -96,33 +94,4 @@ fn unevaluated_rules(definition: &Value) -> Option<String> {
         "x-kubernetes-validations: these rules are kept, but not evaluated by this server"
             .to_owned()
     })
-}
-
-/// Annotations may hold whole manifests, but not be a place to store files.
-const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
-
-fn metadata_problems(object: &Value) -> Vec<Invalid> {
-    let mut problems = Vec::new();
-    let metadata = &object["metadata"];
-    for (key, value) in metadata["labels"].as_object().into_iter().flatten() {
-        let value = value.as_str().unwrap_or_default();
-        if let Err(message) = names::qualified(key).and_then(|()| names::label_value(value)) {
-            let field = format!("metadata.labels[{key}]");
-            problems.push(Invalid { field, problem: Problem::Invalid, message });
-        }
-    }
-    let annotations = metadata["annotations"].as_object();
-    let size: usize = annotations
-        .into_iter()
-        .flatten()
-        .map(|(key, value)| key.len() + value.as_str().unwrap_or_default().len())
-        .sum();
-    if size > ANNOTATIONS_BYTES_MAX {
-        problems.push(Invalid {
-            field: "metadata.annotations".to_owned(),
-            problem: Problem::TooLong,
-            message: format!("found {size} bytes, at most {ANNOTATIONS_BYTES_MAX} are allowed"),
-        });
-    }
-    problems
 }

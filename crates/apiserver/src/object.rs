@@ -274,10 +274,11 @@ fn typed(kind: &Kind, mut body: Value) -> Result<Value, Failure> {
     for (field, expected) in [("apiVersion", kind.api_version()), ("kind", kind.kind.clone())] {
         match root.get(field) {
             Some(Value::String(found)) if *found == expected => (),
-            // Typed clients leave it out, the Python one always: the address says it.
-            None | Some(Value::Null) => {
+            // Typed clients leave it out of the core kinds, the Python one always: the address says it.
+            None | Some(Value::Null) if is_core(kind) => {
                 root.insert(field.into(), Value::String(expected));
             }
+            None | Some(Value::Null) => return Err(untyped(kind, field, &body)),
             Some(found) => {
                 return Err(Failure::bad_request(format!(
                     "{field}: found {found}, expected {expected:?} at this address"
@@ -303,6 +304,29 @@ fn typed(kind: &Kind, mut body: Value) -> Result<Value, Failure> {
         }
     }
     Ok(body)
+}
+
+/// Whether Kubernetes has types of its own for the kind.
+pub(crate) fn is_core(kind: &Kind) -> bool {
+    kind.group.is_empty() || kind.group.ends_with(".k8s.io")
+}
+
+/// More of a body than this does not help who reads the message.
+const SHOWN_CHARS_MAX: usize = 200;
+
+/// The body does not say what it is.
+pub(crate) fn untyped(kind: &Kind, field: &str, body: &Value) -> Failure {
+    let expected = kind.api_version();
+    Failure::bad_request(match field {
+        "kind" => {
+            let shown: String = body.to_string().chars().take(SHOWN_CHARS_MAX).collect();
+            format!("Object 'Kind' is missing in '{shown}'; expected kind: {}", kind.kind)
+        }
+        _ => format!(
+            "the API version in the data () does not match the expected API version ({expected}); \
+             give apiVersion: {expected}"
+        ),
+    })
 }
 
 /// Gives the object the namespace of the request, or refuses one that contradicts it.

@@ -211,6 +211,7 @@ impl Api {
 impl Call {
     async fn answer(self, permit: Permit, verb: Verb, body: Bytes) -> Result<Response, Failure> {
         self.check_scope()?;
+        self.check_form(verb)?;
         let subresource = self.target.subresource.as_deref();
         let answer = match (subresource, verb) {
             (_, Verb::Watch) => return watch::answer(self, &permit).await,
@@ -250,6 +251,21 @@ impl Call {
             (Scope::Namespaced, Some(_), _) => true,
         };
         if known && fits { Ok(()) } else { Err(Failure::no_such_path()) }
+    }
+
+    /// A write whose answer the client could not read must not be done. Reads negotiate themselves.
+    fn check_form(&self, verb: Verb) -> Result<(), Failure> {
+        if verb.reads() {
+            return Ok(());
+        }
+        let offers = match verb {
+            Verb::DeleteCollection => accept::OF_A_LIST,
+            _ => accept::OF_AN_OBJECT,
+        };
+        match self.representation(offers)? {
+            Representation::Table => read::included(self).map(drop),
+            _ => Ok(()),
+        }
     }
 
     /// Whether whoever asked may still watch: a token may have been revoked or have expired. The

@@ -60,8 +60,7 @@ impl Failure {
     }
 
     pub fn invalid(kind: &Kind, name: &str, errors: &[Invalid]) -> Failure {
-        let list: Vec<String> =
-            errors.iter().map(|error| format!("{}: {}", error.field, error.message)).collect();
+        let list: Vec<String> = errors.iter().map(sentence).collect();
         let message = match list.as_slice() {
             [one] => format!("{} {name:?} is invalid: {one}", kind.kind),
             many => format!("{} {name:?} is invalid: [{}]", kind.kind, many.join(", ")),
@@ -71,10 +70,19 @@ impl Failure {
 
     /// Unknown or doubled fields under strict field validation.
     pub fn strict(kind: &Kind, name: &str, errors: &[Invalid]) -> Failure {
-        let list: Vec<String> =
-            errors.iter().map(|error| format!("{}: {}", error.field, error.message)).collect();
+        let list: Vec<String> = errors.iter().map(strict_words).collect();
         let message = format!("{} {name:?}: strict decoding error: {}", kind.kind, list.join(", "));
         Failure::new(400, "BadRequest", message).about(kind, name, Some(causes(errors)))
+    }
+
+    /// A parameter of a request that is understood and not allowed.
+    pub fn invalid_options(options: &str, errors: &[Invalid]) -> Failure {
+        let list: Vec<String> = errors.iter().map(sentence).collect();
+        let message = format!("{options}.meta.k8s.io \"\" is invalid: {}", list.join(", "));
+        let mut failure = Failure::new(422, "Invalid", message);
+        failure.details =
+            Some(json!({"group": "meta.k8s.io", "kind": options, "causes": causes(errors)}));
+        failure
     }
 
     pub fn expired(message: impl Into<String>) -> Failure {
@@ -126,8 +134,47 @@ impl Failure {
 fn causes(errors: &[Invalid]) -> Value {
     let rows = errors.iter().map(|error| {
         json!({
-            "reason": error.problem.reason(), "message": error.message, "field": error.field,
+            "reason": error.problem.reason(), "message": words(error), "field": error.field,
         })
     });
     Value::Array(rows.collect())
+}
+
+fn sentence(error: &Invalid) -> String {
+    match error.field.as_str() {
+        "" => words(error),
+        field => format!("{field}: {}", words(error)),
+    }
+}
+
+/// Tools look for the words of Kubernetes, so that these come first; ours follow.
+fn words(error: &Invalid) -> String {
+    let message = error.message.as_str();
+    let first = match error.problem {
+        Problem::Required => "Required value",
+        Problem::Invalid | Problem::TypeInvalid => "Invalid value",
+        Problem::NotSupported => "Unsupported value",
+        Problem::Duplicate => "Duplicate value",
+        Problem::TooLong => "Too long",
+        Problem::TooMany => "Too many",
+        Problem::Forbidden => "Forbidden",
+        Problem::Unknown => return message.to_owned(),
+    };
+    match message {
+        "" | "a value is required" => first.to_owned(),
+        _ => format!("{first}: {message}"),
+    }
+}
+
+/// The same for a field that is unknown, or that stands twice in a body.
+pub(crate) fn strict_words(error: &Invalid) -> String {
+    let (field, message) = (&error.field, error.message.as_str());
+    match error.problem {
+        Problem::Unknown => match message.strip_prefix("unknown field") {
+            Some(rest) => format!("unknown field {field:?}{rest}"),
+            None => format!("unknown field {field:?}: {message}"),
+        },
+        Problem::Duplicate => format!("duplicate field {field:?}: {message}"),
+        _ => sentence(error),
+    }
 }

@@ -21,6 +21,7 @@ use crate::server::{Call, authorize, resource_of};
 use crate::status::{Failure, Invalid, Problem};
 use crate::{agents, encode, own_kinds, read, scope, time};
 use tombolo_document::apply::{self, ApplyError, Conflict, Manager, OnConflict};
+use tombolo_document::number;
 use tombolo_document::patch::{self, PatchError};
 use tombolo_document::protobuf;
 
@@ -39,6 +40,14 @@ const APPLY_PATCH: &str = "application/apply-patch+yaml";
 pub(crate) struct Body {
     pub(crate) value: Value,
     pub(crate) doubled: Vec<Invalid>,
+}
+
+impl From<decode::Decoded> for Body {
+    fn from(decoded: decode::Decoded) -> Body {
+        let mut value = decoded.value;
+        number::normalise(&mut value);
+        Body { value, doubled: decoded.duplicates }
+    }
 }
 
 /// What a write came to, before it is shown.
@@ -60,10 +69,15 @@ pub(crate) async fn update(call: &Call, _permit: &Permit, body: &[u8]) -> Result
     let body = decode_body(call.content_type(), body)?;
     let kind = &call.served.kind;
     for _ in 0..ATTEMPTS_MAX {
-        let stored = call.live()?;
+        let stored = match call.live() {
+            Err(failure) if failure.code == 404 && call.makes_by_update() => {
+                return call.show(call.create_by_update(&body).await?);
+            }
+            live => live?,
+        };
         let live = encode::parse_in_version(kind, &stored);
         let revision = body.value["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-        if revision.is_empty() && !kind.group.is_empty() && !kind.group.ends_with(".k8s.io") {
+        if revision.is_empty() && !object::is_core(kind) {
             let problem = Invalid {
                 field: "metadata.resourceVersion".to_owned(),
                 problem: Problem::Required,
@@ -145,6 +159,7 @@ async fn apply(call: &Call, body: &[u8]) -> Result<Answer, Failure> {
 
 /// Gives an applied configuration its name and takes out what this address does not govern.
 fn prepare_applied(call: &Call, applied: &mut Value) -> Result<(), Failure> {
+    check_applied_type(call, applied)?;
     let Some(root) = applied.as_object_mut() else {
         return Err(Failure::bad_request("the applied configuration is not an object"));
     };
@@ -177,8 +192,27 @@ fn prepare_applied(call: &Call, applied: &mut Value) -> Result<(), Failure> {
     Ok(())
 }
 
+/// An apply says what it applies, also of the core kinds.
+fn check_applied_type(call: &Call, applied: &Value) -> Result<(), Failure> {
+    let kind = &call.served.kind;
+    let found = applied["apiVersion"].as_str().unwrap_or_default();
+    let expected = kind.api_version();
+    if applied.is_object() && found != expected {
+        return Err(Failure::bad_request(format!(
+            "Incorrect version specified in apply patch. Specified patch version: {found}, \
+             expected: {expected}"
+        )));
+    }
+    match applied.get("kind") {
+        None | Some(Value::Null) if applied.is_object() => {
+            Err(object::untyped(kind, "kind", applied))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn patched(call: &Call, live: &Value, body: &[u8]) -> Result<(Value, Vec<Invalid>), Failure> {
-    let core = call.served.kind.group.is_empty() || call.served.kind.group.ends_with(".k8s.io");
+    let core = object::is_core(&call.served.kind);
     let doubled = match call.content_type() {
         JSON_PATCH => Vec::new(),
         _ => decode_json(body)?.doubled,
@@ -192,7 +226,9 @@ fn patched(call: &Call, live: &Value, body: &[u8]) -> Result<(Value, Vec<Invalid
             return Err(Failure::unsupported_media(found, &allowed));
         }
     };
-    Ok((patched.map_err(patch_failure)?, doubled))
+    let mut patched = patched.map_err(patch_failure)?;
+    number::normalise(&mut patched);
+    Ok((patched, doubled))
 }
 
 /// For whoever knows what it wrote: the annotations, which others may have added to, or nothing at all.
@@ -238,13 +274,13 @@ pub(crate) fn decode_body(content_type: &str, body: &[u8]) -> Result<Body, Failu
 pub(crate) fn decode_json(body: &[u8]) -> Result<Body, Failure> {
     let decoded =
         decode::json(body).map_err(|problem| Failure::bad_request(problem.to_string()))?;
-    Ok(Body { value: decoded.value, doubled: decoded.duplicates })
+    Ok(decoded.into())
 }
 
 fn decode_yaml(body: &[u8]) -> Result<Body, Failure> {
     let decoded =
         decode::yaml(body).map_err(|problem| Failure::bad_request(problem.to_string()))?;
-    Ok(Body { value: decoded.value, doubled: decoded.duplicates })
+    Ok(decoded.into())
 }
 
 fn decode_protobuf(body: &[u8]) -> Result<Body, Failure> {
@@ -332,6 +368,31 @@ impl Call {
         Err(Failure::already_exists(kind, "of every generated name"))
     }
 
+    /// Holders of leases and writers of events put what may have gone meanwhile.
+    fn makes_by_update(&self) -> bool {
+        let kind = &self.served.kind;
+        let by_put = kind.is("", "Event") || kind.is("coordination.k8s.io", "Lease");
+        by_put && self.part() == Part::Main
+    }
+
+    async fn create_by_update(&self, body: &Body) -> Result<Written, Failure> {
+        authorize(&self.subject, Verb::Create, resource_of(&self.target))?;
+        let mut body = body.clone();
+        if body.value.is_object() && text(&body.value, "name").is_empty() {
+            object::metadata_mut(&mut body.value).insert("name".into(), json!(self.name()));
+        }
+        let name = text(&body.value, "name");
+        if name != self.name() {
+            let url = self.name();
+            return Err(Failure::bad_request(format!(
+                "the name of the object ({name}) does not match the name on the URL ({url})"
+            )));
+        }
+        // It names a state of an object that was deleted in the meantime: there is none to go on from.
+        object::metadata_mut(&mut body.value).remove("resourceVersion");
+        self.create(&body).await
+    }
+
     async fn create_applied(
         &self,
         merged: Value,
@@ -339,6 +400,13 @@ impl Call {
     ) -> Result<Written, Unwritten> {
         // Whoever may change an object may not always make one.
         authorize(&self.subject, Verb::Create, resource_of(&self.target))?;
+        let uid = text(&merged, "uid");
+        if !uid.is_empty() {
+            let why = format!(
+                "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            );
+            return Err(Failure::conflict(&self.served.kind, self.name(), &why).into());
+        }
         let object = self.born(merged)?;
         let admitted = self.admit(None, object, doubled)?;
         scope::guard(&self.subject, &self.served.kind, self.part(), None, &admitted.object)?;

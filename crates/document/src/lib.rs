@@ -6,6 +6,7 @@
 
 pub mod apply;
 pub mod jsonpath;
+pub mod number;
 pub mod patch;
 pub mod protobuf;
 pub mod schema;

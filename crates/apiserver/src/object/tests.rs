@@ -46,10 +46,14 @@ fn a_new_object_carries_what_the_server_knows_and_nothing_that_the_client_claims
 }
 
 #[test]
-fn a_body_that_does_not_say_what_it_is_is_what_its_address_says() {
-    let made = create(&thing(), json!({"metadata": {"name": "x"}}), Some("ns"), BIRTH);
+fn a_body_of_a_core_kind_that_does_not_say_what_it_is_is_what_its_address_says() {
+    let map = kind("", "ConfigMap", Scope::Namespaced);
+    let made = create(&map, json!({"metadata": {"name": "x"}}), Some("ns"), BIRTH);
     let made = made.expect("valid");
-    assert_eq!((&made["apiVersion"], &made["kind"]), (&json!("g.io/v1"), &json!("Thing")));
+    assert_eq!(made["kind"], json!("ConfigMap"));
+    let untyped = json!({"apiVersion": "g.io/v1", "metadata": {"name": "x"}});
+    let refused = create(&thing(), untyped, Some("ns"), BIRTH).expect_err("it is a user's");
+    assert!(refused.message.starts_with("Object 'Kind' is missing in '{"), "{}", refused.message);
 }
 
 #[test]
@@ -74,7 +78,7 @@ fn a_body_that_is_not_such_an_object_is_refused_with_a_sentence() {
         r#"kind: found "Thong", expected "Thing" at this address"#,
     );
     refuses(
-        json!({"kind": 5}),
+        json!({"apiVersion": "g.io/v1", "kind": 5}),
         Some("ns"),
         400,
         r#"kind: found 5, expected "Thing" at this address"#,
@@ -97,13 +101,13 @@ fn a_body_that_is_not_such_an_object_is_refused_with_a_sentence() {
         body(&json!({})),
         Some("ns"),
         422,
-        r#"Thing "" is invalid: metadata.name: name or generateName is required"#,
+        r#"Thing "" is invalid: metadata.name: Required value: name or generateName is required"#,
     );
     refuses(
         body(&json!({"name": "Web_1"})),
         Some("ns"),
         422,
-        "Thing \"Web_1\" is invalid: metadata.name: \"Web_1\" is not a name: lower-case letters, \
+        "Thing \"Web_1\" is invalid: metadata.name: Invalid value: \"Web_1\" is not a name: lower-case letters, \
          digits, '-' and '.', a letter or digit at both ends; \"web-1\" would do",
     );
 }

@@ -12,6 +12,7 @@ use tombolo_model::{Invalid, Problem};
 use super::compare::{canonical, compare, equal, identity, is_multiple};
 use super::findings::{Findings, describe, plural, quote, show};
 use super::{Additional, Bound, EMBEDDED_FIELDS, ListKind, Path, Rules, Schema, Type, format};
+use crate::number::is_whole;
 
 /// Longer lists of allowed values are cut in messages.
 const VALUES_SHOWN_MAX: usize = 12;
@@ -345,11 +346,9 @@ fn is_of_type(value: &Value, type_: Type) -> bool {
         Type::Boolean => value.is_boolean(),
         Type::Number => value.is_number(),
         // 3.0 is a whole number to JSON.
-        Type::Integer => value.as_number().is_some_and(|number| {
-            number.is_i64()
-                || number.is_u64()
-                || number.as_f64().is_some_and(|float| float.fract() == 0.0)
-        }),
+        Type::Integer => value
+            .as_number()
+            .is_some_and(|number| number.is_i64() || number.as_f64().is_some_and(is_whole)),
     }
 }
 
