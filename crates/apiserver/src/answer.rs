@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, ETAG, RETRY_AFTER};
-use http::{HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::Value;
 
 use crate::status::Failure;
@@ -60,11 +60,15 @@ impl IntoResponse for Answer {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
         for warning in self.warnings.iter().take(WARNINGS_MAX) {
-            if let Ok(value) = HeaderValue::from_str(&warning_header(warning)) {
-                headers.append("warning", value);
-            }
+            warn(headers, warning);
         }
         response
+    }
+}
+
+pub(crate) fn warn(headers: &mut HeaderMap, sentence: &str) {
+    if let Ok(value) = HeaderValue::from_str(&warning_header(sentence)) {
+        headers.append("warning", value);
     }
 }
 

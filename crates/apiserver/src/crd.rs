@@ -60,19 +60,38 @@ fn fill_name(names: &mut Map<String, Value>, name: &str, value: String) {
 pub(crate) fn build(crd: &Value) -> Vec<Kind> {
     let spec = &crd["spec"];
     let versions = list(&spec["versions"]);
-    let storage_version =
-        versions.iter().find(|version| version["storage"] == true).map_or("", |v| text(v, "name"));
+    let Some(storage) = versions.iter().find(|version| version["storage"] == true) else {
+        return Vec::new();
+    };
+    let Some((_, storage_schema)) = compiled(storage) else { return Vec::new() };
+    let defined_at = text(&crd["metadata"], "resourceVersion").parse().unwrap_or(0);
+    let storage = Storage { version: text(storage, "name"), schema: storage_schema, defined_at };
     versions
         .iter()
         .filter(|version| version["served"] == true)
-        .filter_map(|version| build_version(spec, version, storage_version))
+        .filter_map(|version| build_version(spec, version, &storage))
         .collect()
 }
 
-fn build_version(spec: &Value, version: &Value, storage_version: &str) -> Option<Kind> {
-    let names = &spec["names"];
+/// What all versions of a kind share.
+struct Storage<'a> {
+    version: &'a str,
+    schema: Arc<Schema>,
+    defined_at: u64,
+}
+
+fn compiled(version: &Value) -> Option<(Value, Arc<Schema>)> {
     let schema = whole_schema(&version["schema"]["openAPIV3Schema"]);
     let compiled = Arc::new(Schema::compile(&schema).ok()?);
+    Some((schema, compiled))
+}
+
+fn build_version(spec: &Value, version: &Value, storage: &Storage<'_>) -> Option<Kind> {
+    let names = &spec["names"];
+    let (schema, compiled) = match text(version, "name") == storage.version {
+        true => (whole_schema(&version["schema"]["openAPIV3Schema"]), storage.schema.clone()),
+        false => compiled(version)?,
+    };
     Some(Kind {
         group: text(spec, "group").to_owned(),
         version: text(version, "name").to_owned(),
@@ -95,7 +114,9 @@ fn build_version(spec: &Value, version: &Value, storage_version: &str) -> Option
             .iter()
             .map(|field| text(field, "jsonPath").trim_start_matches('.').to_owned())
             .collect(),
-        storage_version: storage_version.to_owned(),
+        storage_version: storage.version.to_owned(),
+        storage_schema: storage.schema.clone(),
+        defined_at: storage.defined_at,
         deprecation: deprecation(spec, version),
     })
 }

@@ -10,7 +10,10 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use tombolo_model::keys;
 
 use crate::kinds::{Kind, Scope};
@@ -329,7 +332,7 @@ impl<'a> Resource<'a> {
         let namespaced = kind.scope == Scope::Namespaced;
         let mut resource = json!({
             "name": kind.plural, "singularName": kind.singular, "namespaced": namespaced,
-            "kind": kind.kind, "verbs": VERBS,
+            "kind": kind.kind, "verbs": VERBS, "storageVersionHash": storage_version_hash(kind),
         });
         add_names(&mut resource, kind);
         let mut resources = vec![resource];
@@ -389,6 +392,13 @@ impl<'a> Resource<'a> {
     }
 }
 
+/// Changes with the version that objects are stored in; the same text as in Kubernetes.
+fn storage_version_hash(kind: &Kind) -> String {
+    let Kind { group, storage_version, kind, .. } = kind;
+    let hash = Sha256::digest(format!("{group}/{storage_version}/{kind}"));
+    BASE64_STANDARD.encode(&hash[..8])
+}
+
 fn add_names(resource: &mut Value, kind: &Kind) {
     if !kind.short_names.is_empty() {
         resource["shortNames"] = json!(kind.short_names);
@@ -421,48 +431,52 @@ mod tests {
         check(
             &resource_list(&sample::kinds(), "tombolo.dev", "v1alpha1").unwrap(),
             expect![[r#"
-            apiVersion: v1
-            groupVersion: tombolo.dev/v1alpha1
-            kind: APIResourceList
-            resources:
-              -
-                categories: [all]
-                kind: App
-                name: apps
-                namespaced: true
-                shortNames: [ap]
-                singularName: app
-                verbs: [create,delete,deletecollection,get,list,patch,update,watch]
-              - {group:autoscaling,kind:Scale,name:apps/scale,namespaced:true,singularName:,verbs:[get,patch,update],version:v1}
-              - {kind:App,name:apps/status,namespaced:true,singularName:,verbs:[get,patch,update]}
-              -
-                kind: Node
-                name: nodes
-                namespaced: false
-                singularName: node
-                verbs: [create,delete,deletecollection,get,list,patch,update,watch]
-        "#]],
+                apiVersion: v1
+                groupVersion: tombolo.dev/v1alpha1
+                kind: APIResourceList
+                resources:
+                  -
+                    categories: [all]
+                    kind: App
+                    name: apps
+                    namespaced: true
+                    shortNames: [ap]
+                    singularName: app
+                    storageVersionHash: 6KBHVeGTIYE=
+                    verbs: [create,delete,deletecollection,get,list,patch,update,watch]
+                  - {group:autoscaling,kind:Scale,name:apps/scale,namespaced:true,singularName:,verbs:[get,patch,update],version:v1}
+                  - {kind:App,name:apps/status,namespaced:true,singularName:,verbs:[get,patch,update]}
+                  -
+                    kind: Node
+                    name: nodes
+                    namespaced: false
+                    singularName: node
+                    storageVersionHash: 0AwsgMcq30U=
+                    verbs: [create,delete,deletecollection,get,list,patch,update,watch]
+            "#]],
         );
         check(
             &resource_list(&sample::kinds(), "", "v1").unwrap(),
             expect![[r#"
-            apiVersion: v1
-            groupVersion: v1
-            kind: APIResourceList
-            resources:
-              -
-                kind: ConfigMap
-                name: configmaps
-                namespaced: true
-                singularName: configmap
-                verbs: [create,delete,deletecollection,get,list,patch,update,watch]
-              -
-                kind: Namespace
-                name: namespaces
-                namespaced: false
-                singularName: namespace
-                verbs: [create,delete,deletecollection,get,list,patch,update,watch]
-        "#]],
+                apiVersion: v1
+                groupVersion: v1
+                kind: APIResourceList
+                resources:
+                  -
+                    kind: ConfigMap
+                    name: configmaps
+                    namespaced: true
+                    singularName: configmap
+                    storageVersionHash: qFsyl6wFWjQ=
+                    verbs: [create,delete,deletecollection,get,list,patch,update,watch]
+                  -
+                    kind: Namespace
+                    name: namespaces
+                    namespaced: false
+                    singularName: namespace
+                    storageVersionHash: Q3oi5N2YM8M=
+                    verbs: [create,delete,deletecollection,get,list,patch,update,watch]
+            "#]],
         );
         check(
             &resource_list(&sample::kinds(), "authentication.k8s.io", "v1").unwrap(),

@@ -54,22 +54,37 @@ pub fn is_deleting(object: &Object) -> bool {
 /// The stored object as a value, in the version that was asked for.
 pub fn parse_in_version(kind: &Kind, object: &Object) -> Value {
     let mut value = parse(object);
+    if !is_settled(kind, object) {
+        kind.storage_schema.prune(&mut value);
+        kind.storage_schema.fill_defaults(&mut value);
+    }
     value["apiVersion"] = Value::String(kind.api_version());
     value
+}
+
+/// Whether the object was written under the schema that it is read with: that of the version that is
+/// stored. Nearly all are, and are given out as they lie there.
+fn is_settled(kind: &Kind, object: &Object) -> bool {
+    let stored = start_of(&kind.group, &kind.storage_version);
+    object.revision >= kind.defined_at && object.bytes.starts_with(stored.as_bytes())
 }
 
 /// The stored object in the version that was asked for. Versions of a kind differ in their name
 /// alone (conversion strategy None).
 pub fn in_version(kind: &Kind, object: &Object) -> Bytes {
-    if object.bytes.starts_with(version_start(kind).as_bytes()) {
+    let wanted = start_of(&kind.group, &kind.version);
+    if object.bytes.starts_with(wanted.as_bytes()) && is_settled(kind, object) {
         return object.bytes.clone();
     }
     to_bytes(&parse_in_version(kind, object))
 }
 
 /// Stored bytes begin like this, because keys are sorted and the version comes first.
-fn version_start(kind: &Kind) -> String {
-    format!(r#"{{"apiVersion":"{}","#, kind.api_version())
+fn start_of(group: &str, version: &str) -> String {
+    match group {
+        "" => format!(r#"{{"apiVersion":"{version}","#),
+        group => format!(r#"{{"apiVersion":"{group}/{version}","#),
+    }
 }
 
 pub fn to_bytes(value: &Value) -> Bytes {

@@ -109,7 +109,7 @@ fn permit(
         // resource.
         (Routes::Gate, _) => return Err(Failure::new(404, "NotFound", "there is no such path")),
     };
-    let query = Query::parse(parts.uri.query().unwrap_or_default())?;
+    let query = Query::parse(&parts.method, parts.uri.query().unwrap_or_default())?;
     let verb = verb(&parts.method, target, &query).ok_or_else(|| {
         let method = &parts.method;
         Failure::new(405, "MethodNotAllowed", format!("{method} is not possible here"))

@@ -34,6 +34,10 @@ pub struct Kind {
     /// The version in which objects of this resource are stored. All versions share one schema
     /// family and convert by their `apiVersion` alone (strategy `None`).
     pub storage_version: String,
+    /// The schema of the stored version: what is read goes through it.
+    pub storage_schema: Arc<Schema>,
+    /// The revision of the definition. Objects of before may have been written under another schema.
+    pub defined_at: u64,
     /// The sentence of the Warning header for a version marked `deprecated`.
     pub deprecation: Option<String>,
 }

@@ -99,7 +99,8 @@ impl Listing {
         match self.form {
             Form::Objects => encode::in_version(&self.served.kind, object),
             Form::Table { include, now } => {
-                encode::to_bytes(&self.served.columns.row(&encode::parse(object), include, now))
+                let value = encode::parse_in_version(&self.served.kind, object);
+                encode::to_bytes(&self.served.columns.row(&value, include, now))
             }
             Form::Partial => encode::to_bytes(&table::partial_object(&encode::parse(object))),
             Form::Yaml => {

@@ -15,7 +15,7 @@ use crate::listing::{Form, Listing};
 use crate::request::RevisionMatch;
 use crate::select::{Continue, Selection};
 use crate::server::Call;
-use crate::status::Failure;
+use crate::status::{Failure, Invalid, Problem};
 use crate::table::{self, Headings, IncludeObject};
 use crate::time;
 use crate::traffic::Prepaid;
@@ -68,13 +68,15 @@ pub(crate) async fn list(call: &Call, _permit: &Permit) -> Result<Response, Fail
     };
     let from = call.query.continue_.as_deref().map(Continue::decode).transpose()?;
     let at = match &from {
+        Some(from) if from.revision == Continue::LATEST => At::Latest,
         Some(from) => At::Revision(from.revision),
         None => wanted_revision(call)?,
     };
+    let after = from.map(|from| from.after);
     let limit = call.query.limit.unwrap_or(usize::MAX);
     let gather = Gather::all(call, selection.into());
-    let gather = gather.page(at, from.map(|from| from.after), limit);
-    let gathered = gather.run(call).await?;
+    let gather = gather.page(at, after.clone(), limit);
+    let gathered = gather.run(call).await.map_err(|failure| go_on(failure, after))?;
     if call.query.limit.is_none() {
         call.api.traffic.remember(collection(&call.target), gathered.looked_at_bytes);
     }
@@ -90,14 +92,31 @@ pub(crate) async fn list(call: &Call, _permit: &Permit) -> Result<Response, Fail
     Ok(response)
 }
 
+/// A page that came too late may go on with what is there now.
+fn go_on(failure: Failure, after: Option<String>) -> Failure {
+    match after {
+        Some(after) if failure.code == 410 => Failure {
+            message:
+                "The provided continue parameter is too old to display a consistent list result. \
+                      You can start a new list without the continue parameter, or use the continue \
+                      token in this response to retrieve the remainder of the results: what has \
+                      changed since the first page may then be there twice or not at all"
+                    .to_owned(),
+            continue_: Some(Continue { revision: Continue::LATEST, after }.encode()),
+            ..failure
+        },
+        _ => failure,
+    }
+}
+
 fn wanted_revision(call: &Call) -> Result<At, Failure> {
     let (revision, match_) = (call.query.resource_version, call.query.resource_version_match);
     match (revision, match_) {
-        (None, Some(_)) => Err(Failure::bad_request(
-            "resourceVersionMatch: is of use only together with resourceVersion",
-        )),
+        (None, Some(_)) => {
+            Err(no_match("resourceVersionMatch is forbidden unless resourceVersion is provided"))
+        }
         (Some(0), Some(RevisionMatch::Exact)) => {
-            Err(Failure::bad_request("resourceVersionMatch: Exact needs a resourceVersion above 0"))
+            Err(no_match("resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\""))
         }
         (Some(revision), Some(RevisionMatch::Exact)) => Ok(At::Revision(revision)),
         _ => {
@@ -105,6 +124,11 @@ fn wanted_revision(call: &Call) -> Result<At, Failure> {
             Ok(At::Latest)
         }
     }
+}
+
+fn no_match(why: &str) -> Failure {
+    let problem = Invalid::new("resourceVersionMatch", Problem::Forbidden, why);
+    Failure::invalid_options("ListOptions", &[problem])
 }
 
 /// A client that has seen a later state than ours must not be given an older one as fresh.

@@ -11,7 +11,7 @@ use crate::object::{self, Deletion, Part, text};
 use crate::request::Propagation;
 use crate::select::Selection;
 use crate::server::Call;
-use crate::status::Failure;
+use crate::status::{Failure, Invalid, Problem};
 use crate::write::{Unwritten, decode_body};
 use crate::{bootstrap, encode, scope, time};
 
@@ -159,6 +159,11 @@ fn options(call: &Call, body: &[u8]) -> Result<Options, Failure> {
         None | Some(Value::Null) => (),
         Some(Value::Array(list)) if list.iter().all(|item| item == "All") => {
             options.dry_run |= !list.is_empty();
+        }
+        Some(found @ Value::Array(list)) if list.iter().all(Value::is_string) => {
+            let message = format!("{found}: supported values: \"All\"");
+            let problem = Invalid::new("dryRun", Problem::NotSupported, message);
+            return Err(Failure::invalid_options("DeleteOptions", &[problem]));
         }
         Some(found) => return Err(wrong("/dryRun", found, r#"["All"]"#)),
     }

@@ -4,12 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use http::Method;
+use http::{Method, Uri};
 use percent_encoding::percent_decode_str;
 use tombolo_identity::Verb;
 
 use crate::restore::Access;
-use crate::status::Failure;
+use crate::status::{Failure, Invalid, Problem};
 
 /// Longer paths name nothing that we serve.
 const PATH_BYTES_MAX: usize = 4096;
@@ -110,6 +110,22 @@ pub fn parse_path(path: &str) -> Path {
     }
 }
 
+/// `/api/v1/watch/…`, as old clients ask for a watch, in the form of today.
+pub(crate) fn modern(uri: &Uri) -> Option<Uri> {
+    let segments: Vec<&str> = uri.path().split('/').filter(|part| !part.is_empty()).collect();
+    let (before, rest) = match segments.as_slice() {
+        ["api", _, "watch", rest @ ..] => (2, rest),
+        ["apis", _, _, "watch", rest @ ..] => (3, rest),
+        _ => return None,
+    };
+    if rest.is_empty() {
+        return None;
+    }
+    let path = [&segments[..before], rest].concat().join("/");
+    let query = uri.query().map(|query| format!("{query}&")).unwrap_or_default();
+    format!("/{path}?{query}watch=true").parse().ok()
+}
+
 /// Segments decoded one by one, so that an encoded slash cannot make a path longer.
 fn decode_segments(path: &str) -> Option<Vec<String>> {
     path.split('/')
@@ -204,7 +220,9 @@ pub struct Query {
 }
 
 impl Query {
-    pub fn parse(text: &str) -> Result<Query, Failure> {
+    /// `method` tells which options the parameters are, for the message about a wrong one.
+    pub fn parse(method: &Method, text: &str) -> Result<Query, Failure> {
+        let options = options_of(method);
         let values: BTreeMap<String, String> = text
             .split('&')
             .filter(|pair| !pair.is_empty())
@@ -224,6 +242,7 @@ impl Query {
             continue_: get("continue"),
             resource_version: number(&values, "resourceVersion")?,
             resource_version_match: choice(
+                options,
                 &values,
                 "resourceVersionMatch",
                 &[("NotOlderThan", RevisionMatch::NotOlderThan), ("Exact", RevisionMatch::Exact)],
@@ -234,6 +253,7 @@ impl Query {
             timeout_seconds: number(&values, "timeoutSeconds")?,
             field_manager: get("fieldManager"),
             field_validation: choice(
+                options,
                 &values,
                 "fieldValidation",
                 &[
@@ -242,7 +262,7 @@ impl Query {
                     ("Strict", FieldValidation::Strict),
                 ],
             )?,
-            dry_run: choice(&values, "dryRun", &[("All", true)])?.unwrap_or(false),
+            dry_run: choice(options, &values, "dryRun", &[("All", true)])?.unwrap_or(false),
             force: flag(&values, "force")?.unwrap_or(false),
             include_object: get("includeObject"),
             propagation: match values.get("propagationPolicy") {
@@ -251,8 +271,19 @@ impl Query {
             },
             verbose: values.contains_key("verbose"),
             after: number(&values, "after")?,
-            access: choice(&values, "access", Access::CHOICES)?,
+            access: choice("", &values, "access", Access::CHOICES)?,
         })
+    }
+}
+
+/// What Kubernetes calls the parameters of a request of this method.
+fn options_of(method: &Method) -> &'static str {
+    match method.as_str() {
+        "POST" => "CreateOptions",
+        "PUT" => "UpdateOptions",
+        "PATCH" => "PatchOptions",
+        "DELETE" => "DeleteOptions",
+        _ => "ListOptions",
     }
 }
 
@@ -263,7 +294,7 @@ impl Propagation {
             ("Foreground", Propagation::Foreground),
             ("Orphan", Propagation::Orphan),
         ];
-        one_of("propagationPolicy", text, &rows)
+        one_of("DeleteOptions", "propagationPolicy", text, &rows)
     }
 }
 
@@ -296,25 +327,31 @@ fn flag(values: &BTreeMap<String, String>, key: &str) -> Result<Option<bool>, Fa
 }
 
 fn choice<T: Copy>(
+    options: &str,
     values: &BTreeMap<String, String>,
     key: &str,
     rows: &[(&str, T)],
 ) -> Result<Option<T>, Failure> {
     match values.get(key).map(String::as_str) {
         None | Some("") => Ok(None),
-        Some(text) => one_of(key, text, rows).map(Some),
+        Some(text) => one_of(options, key, text, rows).map(Some),
     }
 }
 
-fn one_of<T: Copy>(key: &str, text: &str, rows: &[(&str, T)]) -> Result<T, Failure> {
+/// `options` are those of Kubernetes that the parameter belongs to; of a parameter of ours, none.
+fn one_of<T: Copy>(options: &str, key: &str, text: &str, rows: &[(&str, T)]) -> Result<T, Failure> {
     match rows.iter().find(|(name, _)| *name == text) {
         Some((_, value)) => Ok(*value),
         None => {
-            let names: Vec<&str> = rows.iter().map(|(name, _)| *name).collect();
-            Err(Failure::bad_request(format!(
-                "{key}: found {text:?}, expected {}",
-                names.join(" or ")
-            )))
+            if options.is_empty() {
+                let names: Vec<&str> = rows.iter().map(|(name, _)| *name).collect();
+                let message = format!("{key}: found {text:?}, expected {}", names.join(" or "));
+                return Err(Failure::bad_request(message));
+            }
+            let names: Vec<String> = rows.iter().map(|(name, _)| format!("{name:?}")).collect();
+            let message = format!("{text:?}: supported values: {}", names.join(", "));
+            let problem = Invalid::new(key, Problem::NotSupported, message);
+            Err(Failure::invalid_options(options, &[problem]))
         }
     }
 }
@@ -353,6 +390,21 @@ mod tests {
     }
 
     #[test]
+    fn the_old_form_of_a_watch_is_rewritten() {
+        let check = |old: &str, expected: Option<&str>| {
+            let found = modern(&old.parse().unwrap()).map(|uri| uri.to_string());
+            assert_eq!(found.as_deref(), expected, "{old}");
+        };
+        check("/api/v1/watch/configmaps", Some("/api/v1/configmaps?watch=true"));
+        check(
+            "/apis/g.io/v1/watch/namespaces/a/things/b?timeoutSeconds=1",
+            Some("/apis/g.io/v1/namespaces/a/things/b?timeoutSeconds=1&watch=true"),
+        );
+        check("/api/v1/watch", None);
+        check("/api/v1/namespaces/watch/configmaps", None);
+    }
+
+    #[test]
     fn a_namespace_is_an_object_too() {
         check("/api/v1/namespaces", "/v1 namespaces ns=- name=- sub=-");
         check("/api/v1/namespaces/a", "/v1 namespaces ns=- name=a sub=-");
@@ -369,13 +421,16 @@ mod tests {
 
     #[test]
     fn a_wrong_parameter_is_named_with_what_is_allowed() {
-        let fails = |text: &str| Query::parse(text).expect_err("wrong").message;
+        let fails = |text: &str| Query::parse(&Method::PATCH, text).expect_err("wrong").message;
         assert_eq!(fails("limit=many"), r#"limit: found "many", expected a whole number"#);
         assert_eq!(
             fails("fieldValidation=Loose"),
-            r#"fieldValidation: found "Loose", expected Ignore or Warn or Strict"#
+            r#"PatchOptions.meta.k8s.io "" is invalid: fieldValidation: Unsupported value: "Loose": supported values: "Ignore", "Warn", "Strict""#
         );
-        assert_eq!(fails("dryRun=Some"), r#"dryRun: found "Some", expected All"#);
+        assert_eq!(
+            fails("dryRun=Some"),
+            r#"PatchOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: "Some": supported values: "All""#
+        );
         assert_eq!(fails("watch=perhaps"), r#"watch: found "perhaps", expected true or false"#);
     }
 }

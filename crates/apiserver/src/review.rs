@@ -61,7 +61,7 @@ pub(crate) fn answer(
         ));
     }
     object["status"] = match question {
-        Question::Access => allowed(subject, &object["spec"])?,
+        Question::Access => allowed(api, subject, &object["spec"])?,
         Question::Rules => rules(subject, &object["spec"]),
         Question::Token => token(api, &object["spec"]),
         Question::Me => json!({"userInfo": user_info(subject)}),
@@ -69,7 +69,7 @@ pub(crate) fn answer(
     Ok(Answer::value(&object).with_code(StatusCode::CREATED).into_response())
 }
 
-fn allowed(subject: &Subject, spec: &Value) -> Result<Value, Failure> {
+fn allowed(api: &Api, subject: &Subject, spec: &Value) -> Result<Value, Failure> {
     let resource = &spec["resourceAttributes"];
     let path = &spec["nonResourceAttributes"];
     let of = |value: &'_ Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
@@ -99,10 +99,24 @@ fn allowed(subject: &Subject, spec: &Value) -> Result<Value, Failure> {
             ));
         }
     };
+    if resource.is_object() && !is_served(api, &group, &plural) {
+        let reason = format!("this server has no {plural:?} in the group {group:?}");
+        return Ok(json!({"allowed": false, "reason": reason}));
+    }
     Ok(match tombolo_identity::authorize(subject, &attributes) {
         Ok(_) => json!({"allowed": true, "reason": format!("role {}", subject.role)}),
         Err(denied) => json!({"allowed": false, "reason": denied.to_string()}),
     })
+}
+
+/// Whoever may do everything still cannot make what nobody serves.
+fn is_served(api: &Api, group: &str, plural: &str) -> bool {
+    if group == "*" || plural == "*" || plural.is_empty() {
+        return true;
+    }
+    let kinds = api.registry.now();
+    kinds.iter().any(|served| served.kind.group == group && served.kind.plural == plural)
+        || REVIEWS.iter().any(|review| review.group == group && review.plural == plural)
 }
 
 fn rules(subject: &Subject, spec: &Value) -> Value {

@@ -47,6 +47,8 @@ pub(crate) fn kind(
         categories: Vec::new(),
         scope,
         compiled: Arc::new(Schema::compile(&schema).unwrap()),
+        storage_schema: Arc::new(Schema::compile(&schema).unwrap()),
+        defined_at: 0,
         schema,
         status_subresource: false,
         scale: None,

@@ -116,6 +116,9 @@ pub(crate) struct Continue {
 }
 
 impl Continue {
+    /// Instead of a revision: the page is of the state that is there when it is asked for.
+    pub(crate) const LATEST: u64 = 0;
+
     pub(crate) fn encode(&self) -> String {
         use base64::Engine;
         let text = serde_json::json!({"rv": self.revision, "after": self.after}).to_string();

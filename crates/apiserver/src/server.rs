@@ -20,11 +20,11 @@ use tombolo_store::Store;
 use tower::ServiceExt as _;
 
 use crate::accept::{self, Representation};
-use crate::answer::{Answer, cached};
+use crate::answer::{Answer, cached, warn};
 use crate::discovery::{self, Aggregated, Area};
 use crate::health::Loops;
 use crate::registry::{Registry, Served};
-use crate::request::{Path, Query, Target, parse_path, verb};
+use crate::request::{Path, Query, Target, modern, parse_path, verb};
 use crate::serve::Peer;
 use crate::status::Failure;
 use crate::traffic::flow::Flow;
@@ -105,7 +105,7 @@ impl Api {
     async fn dispatch(&self, request: Request) -> Result<Response, Failure> {
         let (mut parts, body) = request.into_parts();
         let path = parse_path(parts.uri.path());
-        let query = Query::parse(parts.uri.query().unwrap_or_default())?;
+        let query = Query::parse(&parts.method, parts.uri.query().unwrap_or_default())?;
         let subject = authenticate::subject(self, &parts)?;
         let key = authenticate::key(&parts);
         agents::check(self, &subject, key.as_deref(), &parts.headers)?;
@@ -209,7 +209,22 @@ impl Api {
 }
 
 impl Call {
+    /// The answer, and the word that the version will go if it will.
     async fn answer(self, permit: Permit, verb: Verb, body: Bytes) -> Result<Response, Failure> {
+        let deprecation = self.served.kind.deprecation.clone();
+        let mut response = self.answer_in_version(permit, verb, body).await?;
+        if let Some(sentence) = deprecation {
+            warn(response.headers_mut(), &sentence);
+        }
+        Ok(response)
+    }
+
+    async fn answer_in_version(
+        self,
+        permit: Permit,
+        verb: Verb,
+        body: Bytes,
+    ) -> Result<Response, Failure> {
         self.check_scope()?;
         self.check_form(verb)?;
         let subresource = self.target.subresource.as_deref();
@@ -348,6 +363,9 @@ fn negotiate(headers: &HeaderMap, offers: &[Representation]) -> Result<Represent
 
 /// To what is beside the protocol, or to [`handle`].
 async fn route(State(api): State<Api>, mut request: Request) -> Response {
+    if let Some(uri) = modern(request.uri()) {
+        *request.uri_mut() = uri;
+    }
     let routes = api.routes.clone();
     request.extensions_mut().insert(api);
     routes.oneshot(request).await.unwrap_or_else(|never| match never {})

@@ -13,11 +13,13 @@ pub struct Failure {
     pub reason: &'static str,
     pub message: String,
     pub details: Option<Value>,
+    /// Where a list that cannot go on as it began may go on all the same.
+    pub continue_: Option<String>,
 }
 
 impl Failure {
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Failure {
-        Failure { code, reason, message: message.into(), details: None }
+        Failure { code, reason, message: message.into(), details: None, continue_: None }
     }
 
     pub fn bad_request(message: impl Into<String>) -> Failure {
@@ -124,6 +126,9 @@ impl Failure {
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": self.message, "reason": self.reason, "code": self.code,
         });
+        if let Some(token) = &self.continue_ {
+            status["metadata"]["continue"] = json!(token);
+        }
         if let Some(details) = &self.details {
             status["details"] = details.clone();
         }

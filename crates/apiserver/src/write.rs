@@ -102,6 +102,11 @@ pub(crate) async fn patch(call: &Call, _permit: &Permit, body: &[u8]) -> Result<
     if call.content_type() == APPLY_PATCH {
         return apply(call, body).await;
     }
+    if call.query.force {
+        let message = "may not be specified for non-apply patch";
+        let problem = Invalid::new("force", Problem::Forbidden, message);
+        return Err(Failure::invalid_options("PatchOptions", &[problem]));
+    }
     for _ in 0..ATTEMPTS_MAX {
         let stored = call.live()?;
         let live = encode::parse_in_version(kind, &stored);
@@ -124,7 +129,9 @@ async fn apply(call: &Call, body: &[u8]) -> Result<Answer, Failure> {
     let kind = &call.served.kind;
     let mut body = decode_yaml(body)?;
     if call.query.field_manager.is_none() {
-        return Err(Failure::bad_request("fieldManager: is required for an apply patch"));
+        let problem =
+            Invalid::new("fieldManager", Problem::Required, "is required for apply patch");
+        return Err(Failure::invalid_options("PatchOptions", &[problem]));
     }
     let manager = call.manager()?;
     prepare_applied(call, &mut body.value)?;
@@ -150,11 +157,19 @@ async fn apply(call: &Call, body: &[u8]) -> Result<Answer, Failure> {
         };
         match result {
             Err(Unwritten::Raced) => (),
-            Err(Unwritten::Refused(failure)) => return Err(failure),
+            Err(Unwritten::Refused(failure)) => return Err(undeclared(failure)),
             Ok(written) => return call.show(written),
         }
     }
     Err(Failure::stale(kind, call.name()))
+}
+
+/// Tools that apply look for these words.
+fn undeclared(mut failure: Failure) -> Failure {
+    if failure.message.contains("strict decoding error: unknown field") {
+        failure.message.push_str(": field not declared in schema");
+    }
+    failure
 }
 
 /// Gives an applied configuration its name and takes out what this address does not govern.

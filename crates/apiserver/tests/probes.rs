@@ -228,6 +228,7 @@ fn filled(step: &Step, kept: &BTreeMap<String, String>) -> Step {
     let expected = |expected: &Expected| Expected {
         has: expected.has.as_ref().map(value),
         says: expected.says.iter().map(|text| fill(text)).collect(),
+        headers: expected.headers.iter().map(|(name, text)| (name.clone(), fill(text))).collect(),
         ..expected.clone()
     };
     Step {
@@ -270,4 +271,4 @@ macro_rules! tables {
     )*};
 }
 
-tables![cores, negotiation, metadata, numbers];
+tables![cores, definitions, lifetimes, metadata, negotiation, numbers, options];

@@ -212,7 +212,7 @@ pub const PARSERS: &[Parser] = &[
         read: |data| {
             let text = text(data);
             let (path, query) = text.split_once('?').unwrap_or((&text, ""));
-            let _ = (parse_path(path), Query::parse(query));
+            let _ = (parse_path(path), Query::parse(&http::Method::GET, query));
         },
     },
     Parser {

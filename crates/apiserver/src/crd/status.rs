@@ -54,9 +54,16 @@ pub fn established_status(crd: &Value, others: &[Arc<Kind>], now: &str) -> Value
             message: "not all names are accepted".to_owned(),
         },
     };
+    // What others say of the definition stays.
+    let ours = [names.name, established.name];
+    let theirs = list(&crd["status"]["conditions"])
+        .iter()
+        .filter(|condition| !ours.iter().any(|name| condition["type"] == *name));
+    let theirs: Vec<Value> = theirs.cloned().collect();
+    let conditions = [names.at(crd, now), established.at(crd, now)].into_iter().chain(theirs);
     json!({
         "acceptedNames": accepted,
-        "conditions": [names.at(crd, now), established.at(crd, now)],
+        "conditions": conditions.collect::<Vec<_>>(),
         "storedVersions": stored_versions(crd),
     })
 }

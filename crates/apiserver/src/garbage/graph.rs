@@ -32,12 +32,14 @@ pub enum Action {
 #[derive(Debug, Default)]
 pub struct Graph {
     nodes: BTreeMap<String, Node>,
-    /// Every uid that lives.
-    uids: BTreeSet<String>,
+    /// Every uid that lives, with its key.
+    uids: BTreeMap<String, String>,
     /// Owner's uid to the keys of its dependents.
     dependents: BTreeMap<String, BTreeSet<String>>,
     /// Owners that have dependents and do not live: kept, so that a plan need not search.
     missing: BTreeSet<String>,
+    /// Keys of the objects that name an owner of another namespace: to Kubernetes, there is no such owner.
+    astray: BTreeSet<String>,
     /// Keys of the objects whose deletion was asked for.
     deleting: BTreeSet<String>,
 }
@@ -45,10 +47,17 @@ pub struct Graph {
 #[derive(Clone, Debug)]
 struct Node {
     uid: String,
-    owners: Vec<String>,
+    owners: Vec<Owner>,
     finalizers: Vec<String>,
     /// Of a definition: the prefix of its objects.
     defines: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+struct Owner {
+    uid: String,
+    /// Whether the owner's foreground deletion waits for the dependent.
+    is_blocked: bool,
 }
 
 /// As much of an object as matters here; the rest is skipped without being built.
@@ -92,8 +101,11 @@ struct OutlineMetadata {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct OwnerReference {
     uid: String,
+    #[serde(default)]
+    block_owner_deletion: Option<bool>,
 }
 
 impl Graph {
@@ -109,18 +121,32 @@ impl Graph {
         self.remove(&key);
         let Ok(outline) = serde_json::from_slice::<Outline>(bytes) else { return };
         let metadata = outline.metadata;
-        let owners: Vec<String> =
-            metadata.owner_references.into_iter().map(|owner| owner.uid).collect();
-        for owner in &owners {
-            self.dependents.entry(owner.clone()).or_default().insert(key.clone());
-            if !self.uids.contains(owner) {
-                self.missing.insert(owner.clone());
+        let owner = |reference: OwnerReference| Owner {
+            uid: reference.uid,
+            is_blocked: reference.block_owner_deletion == Some(true),
+        };
+        let owners: Vec<Owner> = metadata.owner_references.into_iter().map(owner).collect();
+        for Owner { uid, .. } in &owners {
+            self.dependents.entry(uid.clone()).or_default().insert(key.clone());
+            match self.uids.get(uid) {
+                None => {
+                    self.missing.insert(uid.clone());
+                }
+                Some(owner) if !may_own(owner, &key) => {
+                    self.astray.insert(key.clone());
+                }
+                Some(_) => (),
+            }
+        }
+        for dependent in self.dependents.get(&metadata.uid).into_iter().flatten() {
+            if !may_own(&key, dependent) {
+                self.astray.insert(dependent.clone());
             }
         }
         if metadata.deletion_timestamp.is_some() {
             self.deleting.insert(key.clone());
         }
-        self.uids.insert(metadata.uid.clone());
+        self.uids.insert(metadata.uid.clone(), key.clone());
         self.missing.remove(&metadata.uid);
         let defines = key.starts_with(CRD_PREFIX).then(|| {
             let definition: Definition = serde_json::from_slice(bytes).unwrap_or_default();
@@ -135,15 +161,16 @@ impl Graph {
         let Some(node) = self.nodes.remove(key) else { return };
         self.uids.remove(&node.uid);
         self.deleting.remove(key);
+        self.astray.remove(key);
         if self.dependents.contains_key(&node.uid) {
             self.missing.insert(node.uid.clone());
         }
-        for owner in &node.owners {
-            if let Some(keys) = self.dependents.get_mut(owner) {
+        for Owner { uid, .. } in &node.owners {
+            if let Some(keys) = self.dependents.get_mut(uid) {
                 keys.remove(key);
                 if keys.is_empty() {
-                    self.dependents.remove(owner);
-                    self.missing.remove(owner);
+                    self.dependents.remove(uid);
+                    self.missing.remove(uid);
                 }
             }
         }
@@ -151,17 +178,29 @@ impl Graph {
 
     /// What has to be done now, at most `limit` actions, the same for the same graph.
     pub fn plan(&self, limit: usize) -> Vec<Action> {
-        let orphans = self.missing.iter().flat_map(|owner| self.dependents_of(owner));
-        let orphans = orphans.filter_map(|key| {
-            let node = &self.nodes[key];
-            let abandoned = node.owners.iter().all(|owner| !self.uids.contains(owner));
-            let waiting = self.deleting.contains(key);
-            (abandoned && !waiting).then(|| self.delete(key, "every owner of it is gone"))
-        });
+        let bereft = self.missing.iter().flat_map(|owner| self.dependents_of(owner));
+        let bereft: BTreeSet<&String> = bereft.chain(&self.astray).collect();
+        let orphans = bereft.into_iter().filter(|key| !self.deleting.contains(*key));
+        let orphans = orphans.flat_map(|key| self.plan_bereft(key));
         let deleting = self.deleting.iter().flat_map(|key| self.plan_deleting(key));
         let mut actions: Vec<Action> = orphans.chain(deleting).take(limit).collect();
         actions.dedup();
         actions
+    }
+
+    /// A dependent goes with its last owner; until then it loses those that are gone.
+    fn plan_bereft(&self, key: &str) -> Vec<Action> {
+        let owners = &self.nodes[key].owners;
+        if !owners.iter().any(|owner| self.is_owned_by(key, &owner.uid)) {
+            return vec![self.delete(key, "every owner of it is gone")];
+        }
+        let gone = owners.iter().filter(|owner| !self.is_owned_by(key, &owner.uid));
+        gone.map(|owner| Action::Disown { key: key.to_owned(), owner: owner.uid.clone() }).collect()
+    }
+
+    /// Whether the owner lives where it may own the dependent.
+    fn is_owned_by(&self, key: &str, uid: &str) -> bool {
+        self.uids.get(uid).is_some_and(|owner| may_own(owner, key))
     }
 
     fn plan_deleting(&self, key: &str) -> Vec<Action> {
@@ -216,13 +255,23 @@ impl Graph {
     fn foreground(&self, holder: &str, uid: &str) -> Vec<Action> {
         let dependents = self.dependents_of(uid).into_iter().filter(|key| *key != holder);
         let (shared, own): (Vec<&String>, Vec<&String>) = dependents.partition(|key| {
-            let others = self.nodes[*key].owners.iter().filter(|owner| *owner != uid);
-            others.into_iter().any(|owner| self.uids.contains(owner))
+            let others = self.nodes[*key].owners.iter().filter(|owner| owner.uid != uid);
+            others.into_iter().any(|owner| self.is_owned_by(key, &owner.uid))
         });
         let disown = |key: &String| Action::Disown { key: key.clone(), owner: uid.to_owned() };
         let mut actions: Vec<Action> = shared.into_iter().map(disown).collect();
-        if actions.is_empty() || !own.is_empty() {
-            actions.extend(self.clear(holder, FOREGROUND, own, "its owner is being deleted"));
+        if !actions.is_empty() && own.is_empty() {
+            return actions;
+        }
+        // All of them go; the owner waits only for those that say so.
+        let blocks = |key: &&String| {
+            self.nodes[*key].owners.iter().any(|owner| owner.uid == uid && owner.is_blocked)
+        };
+        let is_blocked = own.iter().any(blocks);
+        let left = own.into_iter().filter(|key| !self.deleting.contains(*key));
+        actions.extend(left.map(|key| self.delete(key, "its owner is being deleted")));
+        if !is_blocked {
+            actions.push(Action::Release { key: holder.to_owned(), finalizer: FOREGROUND });
         }
         actions
     }
@@ -251,6 +300,17 @@ impl Graph {
     fn delete(&self, key: &str, why: &'static str) -> Action {
         Action::Delete { key: key.to_owned(), uid: self.nodes[key].uid.clone(), why }
     }
+}
+
+/// An owner lives in the namespace of its dependent, or in none. What lives in none may be owned by
+/// anything: which kinds have a namespace is not known here.
+fn may_own(owner: &str, dependent: &str) -> bool {
+    let (owner, dependent) = (namespace(owner), namespace(dependent));
+    owner.is_empty() || dependent.is_empty() || owner == dependent
+}
+
+fn namespace(key: &str) -> &str {
+    key.split('/').nth(2).unwrap_or_default()
 }
 
 /// Whether the third part of a key is this namespace.
@@ -292,10 +352,11 @@ mod tests {
         for word in words {
             match word.split_once('=') {
                 Some(("uid", uid)) => metadata["uid"] = json!(uid),
-                Some(("owner", uid)) => {
+                Some((owner @ ("owner" | "blocked"), uid)) => {
                     let mut owners =
                         metadata["ownerReferences"].as_array().cloned().unwrap_or_default();
-                    owners.push(json!({"uid": uid}));
+                    let blocks = owner == "blocked";
+                    owners.push(json!({"uid": uid, "blockOwnerDeletion": blocks}));
                     metadata["ownerReferences"] = json!(owners);
                 }
                 Some(("finalizer", name)) => metadata["finalizers"] = json!([name]),
@@ -330,8 +391,50 @@ mod tests {
         check(&["g/t/n/a uid=1", "g/t/n/b uid=2 owner=1"], &expect![""]);
         check(
             &["g/t/n/b uid=2 owner=1", "g/t/n/c uid=3 owner=1 owner=2"],
-            &expect![[r"
+            &expect![[r#"
                 delete g/t/n/b: every owner of it is gone
+                disown g/t/n/c of 1
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_dead_owner_beside_a_living_one_is_dropped() {
+        check(
+            &["g/t/n/a uid=1", "g/t/n/b uid=2 owner=1 owner=9"],
+            &expect![[r"
+                disown g/t/n/b of 9
+            "]],
+        );
+    }
+
+    #[test]
+    fn an_owner_of_another_namespace_is_none() {
+        let elsewhere = "g/t/other/a uid=1";
+        let expected = expect![[r"
+            delete g/t/n/b: every owner of it is gone
+        "]];
+        check(&[elsewhere, "g/t/n/b uid=2 owner=1"], &expected);
+        check(&["g/t/n/b uid=2 owner=1", elsewhere], &expected);
+        check(
+            &[elsewhere, "g/t/n/c uid=3", "g/t/n/b uid=2 owner=1 owner=3"],
+            &expect![[r"
+                disown g/t/n/b of 1
+            "]],
+        );
+        check(&["g/t//a uid=1", "g/t/n/b uid=2 owner=1"], &expect![""]);
+    }
+
+    #[test]
+    fn a_foreground_delete_does_not_wait_for_what_does_not_block_it() {
+        check(
+            &[
+                "g/t/n/a uid=1 deleting finalizer=foregroundDeletion",
+                "g/t/n/b uid=2 owner=1 finalizer=x",
+            ],
+            &expect![[r"
+                delete g/t/n/b: its owner is being deleted
+                release g/t/n/a from foregroundDeletion
             "]],
         );
     }
@@ -340,7 +443,7 @@ mod tests {
     fn a_foreground_delete_waits_for_the_dependents() {
         let owner = "g/t/n/a uid=1 deleting finalizer=foregroundDeletion";
         check(
-            &[owner, "g/t/n/b uid=2 owner=1", "g/t/n/c uid=3 owner=1 deleting finalizer=x"],
+            &[owner, "g/t/n/b uid=2 blocked=1", "g/t/n/c uid=3 blocked=1 deleting finalizer=x"],
             &expect![[r"
                 delete g/t/n/b: its owner is being deleted
             "]],

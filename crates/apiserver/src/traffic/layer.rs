@@ -22,7 +22,7 @@ use super::ledger::Account;
 use super::metered::meter;
 use super::{Charge, Connection, Good, Payer, Place, Traffic, Wanted};
 use crate::authenticate::{self, Authenticated};
-use crate::request::{Path, Query, parse_path};
+use crate::request::{Path, Query, modern, parse_path};
 use crate::server::{Api, body_too_large, body_too_slow};
 use crate::status::Failure;
 
@@ -42,7 +42,9 @@ async fn admit(State(api): State<Api>, request: Request, next: Next) -> Response
     let Some(connection) = request.extensions().get::<Connection>().cloned() else {
         return next.run(request).await;
     };
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
+    // A watch is counted as one however it is asked for.
+    parts.uri = modern(&parts.uri).unwrap_or(parts.uri);
     let subject = match authenticate::subject(&api, &parts) {
         Ok(subject) => subject,
         Err(failure) => return failure.into_response(),
@@ -131,7 +133,8 @@ fn reading(parts: &Parts, path: &Path) -> Reading {
         return Reading::Other;
     }
     // What cannot be read is refused by the handler.
-    let query = Query::parse(parts.uri.query().unwrap_or_default()).unwrap_or_default();
+    let query =
+        Query::parse(&parts.method, parts.uri.query().unwrap_or_default()).unwrap_or_default();
     match (query.watch, query.limit) {
         (true, _) => Reading::Watch,
         (false, None) if is_collection => Reading::WholeList,

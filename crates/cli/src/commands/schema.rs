@@ -17,7 +17,9 @@ pub(super) fn print_schema(shell: &mut Shell, args: &SchemaArgs) -> Result<Exit,
 }
 
 pub(super) fn print_definitions(shell: &mut Shell) -> Result<Exit, Failure> {
-    for definition in schemas::definitions()? {
+    // The loops of a server watch these kinds of other projects too, and cannot do without.
+    let foreign = tombolo_descriptor::foreign::definitions();
+    for definition in schemas::definitions()?.into_iter().chain(foreign) {
         shell.out.line("---")?;
         shell.out.text(&yaml(&definition)?)?;
     }

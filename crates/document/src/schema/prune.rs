@@ -11,6 +11,25 @@ use super::{Path, Schema, Type};
 /// More names than this do not help in a message.
 const NAMES_SHOWN_MAX: usize = 12;
 
+/// Of the metadata of an embedded object, which no schema describes.
+const METADATA_FIELDS: [&str; 15] = [
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+];
+
 impl Schema {
     /// Each field that [`Schema::prune`] would drop, with the name that was probably meant.
     pub fn unknown_fields(&self, value: &Value) -> Vec<Invalid> {
@@ -29,6 +48,11 @@ impl Schema {
         match value {
             Value::Object(object) if self.takes_objects() => {
                 object.retain(|key, _| self.knows(key));
+                if self.embedded_resource
+                    && let Some(Value::Object(metadata)) = object.get_mut("metadata")
+                {
+                    metadata.retain(|key, _| METADATA_FIELDS.contains(&key.as_str()));
+                }
                 for (key, value) in object.iter_mut() {
                     if let Some(schema) = self.field(key) {
                         schema.prune(value);
