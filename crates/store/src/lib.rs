@@ -12,11 +12,13 @@
 mod amend;
 mod backup;
 pub mod bench;
+mod checksum;
 mod command;
 mod database;
 mod disk;
 mod error;
 mod group;
+mod header;
 mod memory;
 mod object;
 mod record;

@@ -1,4 +1,5 @@
-//! Which of redb's two commits to believe. `database` asks before it opens a file.
+//! Which of redb's two commits to believe. `database` asks before it opens a file; `header` says
+//! first what the bytes mean.
 //!
 //! redb keeps the last two commits in its header and says with one bit which of them counts. We
 //! commit in two phases (see `database`), and redb then takes that bit at its word. The bit has
@@ -9,6 +10,9 @@
 //! is wrong, and the newer commit is complete. Taking the newer one whenever it is complete is
 //! right in both: an unacknowledged write may be kept. Completeness is tried on a copy that lies
 //! in memory, because redb writes when it opens.
+//!
+//! What is left: the bit and a page of the newest commit damaged at once, in a file that was not closed in
+//! order. That cannot be told from a power cut between the phases.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,79 +21,56 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError};
 
 use crate::database::verified;
+use crate::header::{self, FLAGS_AT, HEADER_BYTES, PRIMARY_FLAG};
 use crate::trouble::{Trouble, guarded};
 
-/// The places of redb's file format 3 that are needed here.
-const FLAGS_AT: u64 = 9;
-const PRIMARY_FLAG: u8 = 1;
-const SLOTS_AT: [u64; 2] = [64, 192];
-const TRANSACTION_IN_SLOT: u64 = 104;
-const HEADER_BYTES: u64 = 320;
 const BLOCK_BYTES: usize = 4096;
 
-/// Corrects the bit if the newer commit is complete.
+/// Puts the header right where that can be done with certainty, and then the bit, if the newer
+/// commit is complete.
 pub(crate) fn settle(file: &File) -> Result<(), Trouble> {
-    if file.metadata()?.len() < HEADER_BYTES {
+    let length = file.metadata()?.len();
+    if length < HEADER_BYTES as u64 {
         return Err(Trouble::Damaged("its file is shorter than a header".to_owned()));
     }
-    let mut flags = [0];
-    file.read_exact_at(&mut flags, FLAGS_AT)?;
-    let [flags] = flags;
-    let primary = usize::from(flags & PRIMARY_FLAG);
-    let counting = transaction(file, SLOTS_AT[primary])?;
-    let other = transaction(file, SLOTS_AT[primary ^ 1])?;
-    if other <= counting {
-        return Ok(());
-    }
-    // Were the counting commit's slot damaged, its number could be wrong, and the other not newer.
-    check_header(file)?;
-    if check_commit(file, flags ^ PRIMARY_FLAG).is_ok() {
-        tracing::warn!(transaction = other, "completing a commit that was cut off");
-        file.write_all_at(&[flags ^ PRIMARY_FLAG], FLAGS_AT)?;
+    let mut found = [0; HEADER_BYTES];
+    file.read_exact_at(&mut found, 0)?;
+    let header = header::read(&found, length).map_err(Trouble::Damaged)?;
+    if header.bytes != found {
+        let wrong = found.iter().zip(&header.bytes).filter(|(found, right)| found != right).count();
+        tracing::warn!(
+            bytes = wrong,
+            "the header of the store was damaged and is put right; the disk may be failing"
+        );
+        file.write_all_at(&header.bytes, 0)?;
         file.sync_data()?;
     }
-    Ok(())
-}
-
-fn transaction(file: &File, slot: u64) -> io::Result<u64> {
-    let mut number = [0; 8];
-    file.read_exact_at(&mut number, slot + TRANSACTION_IN_SLOT)?;
-    Ok(u64::from_le_bytes(number))
-}
-
-/// Lets redb check the slot that counts, which it does before it looks at any page.
-fn check_header(file: &File) -> Result<(), Trouble> {
-    let copy = Copy { pages: Pages::Hidden, ..Copy::new(file.try_clone()?)? };
-    match guarded(|| verified(copy).map(drop)) {
-        Ok(()) => Ok(()),
-        Err(Trouble::Io(error)) if error.kind() == HIDDEN => Ok(()),
-        Err(trouble) => Err(trouble),
+    let Some(newer) = header.newer() else { return Ok(()) };
+    let flags = header.flags() ^ PRIMARY_FLAG;
+    match check_commit(file, flags) {
+        Ok(()) => {
+            tracing::warn!(transaction = newer, "completing a commit that was cut off");
+            file.write_all_at(&[flags], FLAGS_AT as u64)?;
+            Ok(file.sync_data()?)
+        }
+        // Nothing was under way, so that this commit was complete and acknowledged.
+        Err(trouble) if header.was_closed() => Err(trouble),
+        Err(_) => Ok(()),
     }
 }
 
 /// Opens and verifies a copy as if the file had these flags.
 fn check_commit(file: &File, flags: u8) -> Result<(), Trouble> {
     let copy = Copy::new(file.try_clone()?)?;
-    redb::StorageBackend::write(&copy, FLAGS_AT, &[flags])?;
+    redb::StorageBackend::write(&copy, FLAGS_AT as u64, &[flags])?;
     guarded(|| verified(copy).map(drop))
 }
-
-/// How a copy answers a look at a page that it hides. Nothing else here ends so.
-const HIDDEN: io::ErrorKind = io::ErrorKind::ConnectionRefused;
 
 /// A file whose changes stay in memory.
 #[derive(Debug)]
 struct Copy {
     file: File,
-    pages: Pages,
     changes: Mutex<Changes>,
-}
-
-/// Whether what follows the header can be read.
-#[derive(Debug)]
-enum Pages {
-    Shown,
-    Hidden,
 }
 
 #[derive(Debug)]
@@ -104,7 +85,7 @@ impl Copy {
     fn new(file: File) -> io::Result<Copy> {
         let len = file.metadata()?.len();
         let changes = Changes { len, file_len: len, blocks: BTreeMap::new() };
-        Ok(Copy { file, pages: Pages::Shown, changes: Mutex::new(changes) })
+        Ok(Copy { file, changes: Mutex::new(changes) })
     }
 
     fn load(&self, changes: &Changes, block: u64, out: &mut [u8]) -> io::Result<()> {
@@ -144,9 +125,6 @@ impl redb::StorageBackend for Copy {
         let changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         if offset + out.len() as u64 > changes.len {
             return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        if matches!(self.pages, Pages::Hidden) && offset >= HEADER_BYTES {
-            return Err(HIDDEN.into());
         }
         let mut buffer = vec![0; BLOCK_BYTES];
         let mut done = 0;

@@ -1,7 +1,9 @@
-//! One flipped bit, or a missing end, anywhere in the store's file: either the store says that it
-//! is damaged, or it serves exactly what was written. Never anything else, and never a panic.
+//! One flipped bit, or a missing end, anywhere in the store's file, or two flipped bits in its
+//! header: either the store says that it is damaged, or it serves exactly what was written, and goes
+//! on from there. Never anything else, and never a panic.
 //!
-//! The usual run takes a sample that touches every page in use, and every bit of the header.
+//! The usual run takes a sample that touches every page in use, every bit of the header, the bit
+//! that says which commit counts together with one of every byte, and a sample of the other pairs.
 //! `TOMBOLO_TORTURE=all` takes every byte.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -84,6 +86,23 @@ fn everything() -> bool {
     std::env::var_os("TOMBOLO_TORTURE").is_some_and(|value| value == "all")
 }
 
+/// Like [`check`]; a store that opens must also go on: what is written now is there at the next open.
+fn check_onwards(dir: &Path, bytes: &[u8], expected: &str, what: &str) -> bool {
+    if check(dir, bytes, expected, what) {
+        return true;
+    }
+    let options = || Options { history_events_max: 20, ..Options::default() };
+    let store = Store::open(dir, options()).unwrap();
+    for number in 0..3 {
+        put(&store, &format!("later/{number}"), &"l".repeat(number * 5_000)).unwrap();
+    }
+    let written = contents(&store);
+    drop(store);
+    let store = Store::open(dir, options()).unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert_eq!(contents(&store), written, "{what}: what was written afterwards is gone");
+    false
+}
+
 /// Places to flip a bit at.
 fn flips(bytes: &[u8]) -> Vec<(usize, u8)> {
     let header = (0..HEADER).flat_map(|at| (0..8).map(move |bit| (at, bit)));
@@ -129,5 +148,42 @@ fn never_serves_a_file_that_lost_its_end() {
             let what = format!("{name}: cut to {length}");
             assert!(check(dir.path(), &bytes[..length], &expected, &what), "{what}");
         }
+    }
+}
+
+/// Where redb says which of its two commits counts.
+const PRIMARY_BIT: usize = 9 * 8;
+
+/// Pairs of bits of the header: the one that says which commit counts with others of every byte, and
+/// then any two. That every bit of a slot is put right, `src/tests/header.rs` tries.
+fn pairs() -> impl Iterator<Item = (usize, usize)> {
+    let bits = HEADER * 8;
+    let (step, sample) = if everything() { (1, 40_000) } else { (7, 150) };
+    let mut state = 1_u64;
+    let mut number = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        usize::try_from(state >> 33).unwrap() % bits
+    };
+    let any = (0..sample).map(move |_| (number(), number())).filter(|(one, other)| one != other);
+    let others = (0..bits).step_by(step).filter(|bit| *bit != PRIMARY_BIT);
+    others.map(|bit| (PRIMARY_BIT, bit)).chain(any)
+}
+
+#[test]
+fn two_flipped_bits_of_the_header_lose_no_acknowledged_write() {
+    for (name, bytes, expected) in samples() {
+        let dir = fixture::fast_dir();
+        let mut opened = 0;
+        for (number, (one, other)) in pairs().enumerate() {
+            let mut flipped = bytes.clone();
+            flipped[one / 8] ^= 1 << (one % 8);
+            flipped[other / 8] ^= 1 << (other % 8);
+            let what = format!("{name}: bits {one} and {other} of the header");
+            // Going on takes three opens and as many syncs: for some of them.
+            let check = if number % 16 == 0 { check_onwards } else { check };
+            opened += usize::from(!check(dir.path(), &flipped, &expected, &what));
+        }
+        println!("{name}: {opened} of the pairs were put right or did not matter");
+        assert!(opened > 300, "{opened}");
     }
 }

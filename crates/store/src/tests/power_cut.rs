@@ -11,6 +11,8 @@ use crate::disk::{Disk, Recorded};
 use crate::{At, Draft, Expect, Options, Store, Write};
 
 const SECTOR: usize = 512;
+/// Memory that keeps what it holds, and is written without sectors, can tear even the header.
+const WORD: usize = 8;
 const CUTS: usize = 200;
 const KEYS: u64 = 7;
 
@@ -69,16 +71,16 @@ fn run() -> (Vec<u8>, Vec<Recorded>) {
     (base, recorded)
 }
 
-fn apply(image: &mut Vec<u8>, recorded: &Recorded, mut keep: impl FnMut() -> bool) {
+fn apply(image: &mut Vec<u8>, recorded: &Recorded, piece: usize, mut keep: impl FnMut() -> bool) {
     match recorded {
         Recorded::SetLen(len) => image.resize(usize::try_from(*len).unwrap(), 0),
         Recorded::Sync | Recorded::Acknowledged(_) => (),
         Recorded::Write { offset, data } => {
             let offset = usize::try_from(*offset).unwrap();
-            for (number, sector) in data.chunks(SECTOR).enumerate() {
-                let at = offset + number * SECTOR;
-                if keep() && at + sector.len() <= image.len() {
-                    image[at..at + sector.len()].copy_from_slice(sector);
+            for (number, kept) in data.chunks(piece).enumerate() {
+                let at = offset + number * piece;
+                if keep() && at + kept.len() <= image.len() {
+                    image[at..at + kept.len()].copy_from_slice(kept);
                 }
             }
         }
@@ -87,6 +89,15 @@ fn apply(image: &mut Vec<u8>, recorded: &Recorded, mut keep: impl FnMut() -> boo
 
 #[test]
 fn no_power_cut_loses_an_acknowledged_write() {
+    cut_often(SECTOR);
+}
+
+#[test]
+fn no_power_cut_loses_an_acknowledged_write_where_a_sector_can_tear() {
+    cut_often(WORD);
+}
+
+fn cut_often(piece: usize) {
     let (base, recorded) = run();
     let mut numbers = Numbers(1);
     for _ in 0..CUTS {
@@ -98,11 +109,11 @@ fn no_power_cut_loses_an_acknowledged_write() {
             Recorded::Write { .. } | Recorded::SetLen(_) | Recorded::Sync => None,
         });
         let mut image = base.clone();
-        done[..synced].iter().for_each(|recorded| apply(&mut image, recorded, || true));
+        done[..synced].iter().for_each(|recorded| apply(&mut image, recorded, piece, || true));
         // From nearly nothing to nearly everything of what was not synced.
         let share = 1 + numbers.below(9);
         for recorded in &done[synced..] {
-            apply(&mut image, recorded, || numbers.below(10) < share);
+            apply(&mut image, recorded, piece, || numbers.below(10) < share);
         }
         check(&image, acknowledged.unwrap_or(0), cut);
     }
