@@ -43,6 +43,9 @@ pub(crate) struct Disk {
     /// Everything that was done to the file, for the test that cuts the power.
     #[cfg(test)]
     pub(crate) recorded: Mutex<Vec<Recorded>>,
+    /// From here on every write of a page is said to be done, and half of it is.
+    #[cfg(test)]
+    pub(crate) lies: AtomicBool,
 }
 
 #[cfg(test)]
@@ -69,6 +72,8 @@ impl Disk {
             allocated: Mutex::new(BTreeSet::new()),
             #[cfg(test)]
             recorded: Mutex::new(Vec::new()),
+            #[cfg(test)]
+            lies: AtomicBool::new(false),
         }
     }
 
@@ -143,6 +148,13 @@ impl Disk {
     #[cfg(test)]
     pub(crate) fn record(&self, recorded: Recorded) {
         self.recorded.lock().unwrap().push(recorded);
+    }
+
+    /// Half of a page if this disk lies. The header it keeps: without it nothing would be there to read.
+    #[cfg(test)]
+    fn what_is_really_written<'a>(&self, offset: u64, data: &'a [u8]) -> &'a [u8] {
+        let lies = offset > 0 && self.lies.load(Ordering::Relaxed);
+        if lies { &data[..data.len() / 2] } else { data }
     }
 
     fn noted<T>(&self, result: io::Result<T>) -> io::Result<T> {
@@ -220,6 +232,8 @@ impl redb::StorageBackend for Backend {
         self.disk.grown.store(false, Ordering::Relaxed);
         #[cfg(test)]
         self.disk.record(Recorded::Write { offset, data: data.to_vec() });
+        #[cfg(test)]
+        let data = self.disk.what_is_really_written(offset, data);
         self.disk.noted(self.file.write_all_at(data, offset))
     }
 }

@@ -37,7 +37,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::JoinHandle;
 
 use bytes::Bytes;
@@ -151,6 +151,8 @@ struct Inner {
 pub(crate) struct Shared {
     state: RwLock<State>,
     queued_bytes: AtomicUsize,
+    /// What the writer has found to be damaged; it writes no more then.
+    damage: OnceLock<Error>,
 }
 
 impl Shared {
@@ -188,8 +190,7 @@ impl Store {
         let loaded = trouble::guarded(|| database.load());
         let loaded = loaded.map_err(|trouble| trouble.into_error(dir, "read the store"))?;
         let (state, loaded) = loaded.split();
-        let shared =
-            Arc::new(Shared { state: RwLock::new(state), queued_bytes: AtomicUsize::new(0) });
+        let shared = Arc::new(Shared { state: RwLock::new(state), ..Shared::default() });
         let writer =
             Writer::new(dir.into(), options.clone(), shared.clone(), disk, database, loaded);
         let (queue, receiver) = sync_channel(options.queue_calls_max);
@@ -243,6 +244,12 @@ impl Store {
     /// Whether the writer has ended, so that nothing can be written any more.
     pub fn is_closed(&self) -> bool {
         self.inner.shared.read().closed
+    }
+
+    /// The damage to its file that was found while it was open. Reading goes on, from memory; every
+    /// write is answered with this, until a backup is restored.
+    pub fn damage(&self) -> Option<Error> {
+        self.inner.shared.damage.get().cloned()
     }
 
     /// The newest revision.

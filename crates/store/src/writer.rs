@@ -18,7 +18,7 @@ use crate::disk::Disk;
 use crate::group::{self, Plan};
 use crate::memory::History;
 use crate::object::{Kind, Object};
-use crate::trouble::Trouble;
+use crate::trouble::{Trouble, guarded};
 use crate::{Error, Options, Result, Shared};
 
 /// More would let the first caller of a group wait for the bytes of too many others.
@@ -46,8 +46,6 @@ pub(crate) struct Writer {
     drops: VecDeque<u64>,
     notes: u64,
     full: Option<FullDisk>,
-    /// Damage that a reopen found. Readers keep what is in memory; nothing is written any more.
-    damage: Option<Error>,
     last_group: LastGroup,
 }
 
@@ -83,7 +81,6 @@ impl Writer {
             drops,
             notes,
             full: None,
-            damage: None,
             last_group: LastGroup::default(),
         };
         if let Err(error) = writer.disk.take_ballast() {
@@ -190,6 +187,10 @@ impl Writer {
     /// Everything or nothing of the calls that can be granted, durably. The inner results are
     /// what each caller gets.
     fn commit_group(&mut self, calls: &[Call]) -> Result<Vec<Result<Vec<Arc<Object>>>>> {
+        // Before a refusal for another reason, a full disk above all, that would hide it.
+        if let Some(damage) = self.shared.damage.get() {
+            return Err(damage.clone());
+        }
         let plan = group::plan(&self.shared.read(), calls, self.full.is_some());
         if plan.events.is_empty() {
             return Ok(plan.results);
@@ -254,7 +255,8 @@ impl Writer {
     fn write_durably(&mut self, group: &Group<'_>) -> Result<()> {
         let before = self.disk.syncs();
         let database = self.database.as_ref().ok_or(Error::Closed)?;
-        let written = database.write(group);
+        // A disk that lies shows as a page that makes no sense, on which redb may panic.
+        let written = guarded(|| database.write(group));
         self.settle(written, before, group.revision, "write")
     }
 
@@ -275,8 +277,8 @@ impl Writer {
         };
         tracing::warn!(%error, "a commit failed; the store's file will be opened again");
         let too_early = self.disk.syncs() == syncs_before;
-        self.database = None;
-        if too_early {
+        self.close();
+        if too_early && !matches!(error, Error::Corrupt { .. }) {
             return Err(error);
         }
         self.ensure_open()?;
@@ -289,7 +291,7 @@ impl Writer {
     }
 
     fn ensure_open(&mut self) -> Result<()> {
-        if let Some(damage) = &self.damage {
+        if let Some(damage) = self.shared.damage.get() {
             return Err(damage.clone());
         }
         if self.database.is_some() {
@@ -302,8 +304,7 @@ impl Writer {
             }
             Err(error @ Error::Corrupt { .. }) => {
                 tracing::error!(%error, "nothing is written any more");
-                self.damage = Some(error.clone());
-                Err(error)
+                Err(self.shared.damage.get_or_init(|| error).clone())
             }
             Err(error) => Err(error),
         }
@@ -338,9 +339,9 @@ impl Writer {
 
     fn shrink(&mut self) {
         let Some(database) = &mut self.database else { return };
-        if let Err(trouble) = database.shrink() {
+        if let Err(trouble) = guarded(|| database.shrink()) {
             tracing::warn!(?trouble, "the store's file cannot be shrunk");
-            self.database = None;
+            self.close();
         }
     }
 
@@ -360,7 +361,7 @@ impl Writer {
         let (objects, revision) = group::restamp(&backup.objects, &amendment, base);
         let before = self.disk.syncs();
         let database = self.database.as_ref().ok_or(Error::Closed)?;
-        let written = database.replace(&objects, revision);
+        let written = guarded(|| database.replace(&objects, revision));
         self.settle(written, before, revision, "restore")?;
         self.drops.clear();
         let objects = objects.into_iter().map(|object| (object.key.clone(), object)).collect();
@@ -372,7 +373,27 @@ impl Writer {
     fn audit(&mut self, after: u64, limit: usize) -> Result<Vec<(u64, Bytes)>> {
         self.ensure_open()?;
         let database = self.database.as_ref().ok_or(Error::Closed)?;
-        database.audit(after, limit).map_err(|trouble| trouble.into_error(&self.dir, "read notes"))
+        let notes = guarded(|| database.audit(after, limit));
+        notes.map_err(|trouble| {
+            if matches!(trouble, Trouble::Damaged(_)) {
+                // The next open says whether the file has it or only this look at it.
+                self.close();
+            }
+            trouble.into_error(&self.dir, "read notes")
+        })
+    }
+
+    /// redb writes once more when it closes, over pages that may make no sense.
+    fn close(&mut self) {
+        let database = self.database.take();
+        if guarded(|| {
+            drop(database);
+            Ok(())
+        })
+        .is_err()
+        {
+            tracing::warn!("the store's file was not closed in order");
+        }
     }
 
     /// For the crash test, which must find this.

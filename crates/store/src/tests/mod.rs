@@ -2,4 +2,5 @@
 
 mod full_disk;
 mod header;
+mod lying_disk;
 mod power_cut;
