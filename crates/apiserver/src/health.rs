@@ -8,6 +8,8 @@ use std::sync::{Arc, OnceLock};
 
 use axum::response::{IntoResponse, Response};
 
+use tombolo_store::Store;
+
 use crate::answer::Answer;
 use crate::request::Query;
 use crate::server::Api;
@@ -52,19 +54,50 @@ impl Api {
 pub(crate) fn answer(api: &Api, path: &str, query: &Query) -> Response {
     let path = path.trim_matches('/');
     let (name, part) = path.split_once('/').unwrap_or((path, ""));
-    let is_closed = name == "readyz" && api.store.is_closed();
+    let store = if name == "readyz" { StoreHealth::of(&api.store) } else { StoreHealth::Well };
     let loops = if name == "readyz" { api.loops.ask() } else { Vec::new() };
-    match told(name, part, is_closed, &loops) {
+    match told(name, part, store, &loops) {
         Ok(verbose) if query.verbose => Answer::text(verbose).into_response(),
         Ok(_) => Answer::text("ok").into_response(),
         Err(why) => Failure::new(503, "ServiceUnavailable", why).into_response(),
     }
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StoreHealth {
+    Well,
+    Closed,
+    /// What exactly, and where, is in the log and in the answer to writes: anybody may ask here.
+    Damaged,
+}
+
+impl StoreHealth {
+    fn of(store: &Store) -> StoreHealth {
+        match store.damage() {
+            Some(_) => StoreHealth::Damaged,
+            None if store.is_closed() => StoreHealth::Closed,
+            None => StoreHealth::Well,
+        }
+    }
+}
+
 /// All that there is to tell, or why it is not well.
-fn told(name: &str, part: &str, is_closed: bool, loops: &[LoopHealth]) -> Result<String, String> {
-    if is_closed {
-        return Err("the store is closed".to_owned());
+fn told(
+    name: &str,
+    part: &str,
+    store: StoreHealth,
+    loops: &[LoopHealth],
+) -> Result<String, String> {
+    match store {
+        StoreHealth::Well => (),
+        StoreHealth::Closed => return Err("the store is closed".to_owned()),
+        StoreHealth::Damaged => {
+            return Err(
+                "[-]store damaged: nothing is written any more; stop the server and restore \
+                        a backup: tombolo restore --data DIR FILE"
+                    .to_owned(),
+            );
+        }
     }
     let unwell: Vec<String> = loops
         .iter()
@@ -85,14 +118,15 @@ fn told(name: &str, part: &str, is_closed: bool, loops: &[LoopHealth]) -> Result
 
 #[cfg(test)]
 mod tests {
+    use super::StoreHealth::{Closed, Damaged, Well};
     use super::*;
 
     const IDLE: LoopHealth = LoopHealth { name: "sites", state: "Idle", is_well: true };
     const DEAD: LoopHealth = LoopHealth { name: "placing", state: "Dead", is_well: false };
 
     #[track_caller]
-    fn check(part: &str, is_closed: bool, loops: &[LoopHealth], expected: Result<&str, &str>) {
-        let found = told("readyz", part, is_closed, loops);
+    fn check(part: &str, store: StoreHealth, loops: &[LoopHealth], expected: Result<&str, &str>) {
+        let found = told("readyz", part, store, loops);
         assert_eq!(found.as_deref().map_err(String::as_str), expected);
     }
 
@@ -100,25 +134,27 @@ mod tests {
     fn a_dead_loop_fails_its_own_check_and_no_other() {
         let verbose =
             "[+]store ok\n[+]loop sites idle\n[-]loop placing dead\nreadyz check passed\n";
-        check("", false, &[IDLE, DEAD], Ok(verbose));
-        check("store", false, &[IDLE, DEAD], Ok(verbose));
-        check("loops", false, &[IDLE, DEAD], Err("loops are not well: placing is dead"));
+        check("", Well, &[IDLE, DEAD], Ok(verbose));
+        check("store", Well, &[IDLE, DEAD], Ok(verbose));
+        check("loops", Well, &[IDLE, DEAD], Err("loops are not well: placing is dead"));
     }
 
     #[test]
     fn loops_that_are_well_or_none_at_all_pass() {
-        check(
-            "loops",
-            false,
-            &[IDLE],
-            Ok("[+]store ok\n[+]loop sites idle\nreadyz check passed\n"),
-        );
-        check("loops", false, &[], Ok("[+]store ok\nreadyz check passed\n"));
+        check("loops", Well, &[IDLE], Ok("[+]store ok\n[+]loop sites idle\nreadyz check passed\n"));
+        check("loops", Well, &[], Ok("[+]store ok\nreadyz check passed\n"));
     }
 
     #[test]
     fn a_closed_store_is_not_ready_whatever_the_loops_do() {
-        check("", true, &[IDLE], Err("the store is closed"));
-        check("loops", true, &[IDLE], Err("the store is closed"));
+        check("", Closed, &[IDLE], Err("the store is closed"));
+        check("loops", Closed, &[IDLE], Err("the store is closed"));
+    }
+
+    #[test]
+    fn a_damaged_store_is_not_ready_and_says_what_helps() {
+        let why = told("readyz", "store", Damaged, &[IDLE]).unwrap_err();
+        assert!(why.starts_with("[-]store damaged: "), "{why}");
+        assert!(why.contains("tombolo restore --data"), "{why}");
     }
 }

@@ -633,10 +633,10 @@ pub(crate) fn store_failure(kind: &Kind, name: &str, error: &Error) -> Failure {
         Error::Full => Failure::new(507, "InsufficientStorage", message),
         Error::Overloaded => Failure::too_many(message, 1),
         Error::TooLarge { .. } => Failure::new(413, "RequestEntityTooLarge", message),
-        Error::Closed => Failure::new(503, "ServiceUnavailable", message),
+        // Of a store that was sound when it was opened: what to do now is said to who writes.
+        Error::Closed | Error::Corrupt { .. } => Failure::new(503, "ServiceUnavailable", message),
         Error::Malformed { .. }
         | Error::Locked { .. }
-        | Error::Corrupt { .. }
         | Error::UnknownFormat { .. }
         | Error::NoKey { .. }
         | Error::OtherKey { .. }
