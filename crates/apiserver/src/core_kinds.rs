@@ -19,8 +19,11 @@ const KEY_CHARS_MAX: usize = 253;
 /// Of each text of an Event in the form of `events.k8s.io`.
 const EVENT_WORD_CHARS_MAX: usize = 128;
 
+/// Group, kind, and what is wrong with an object of it.
+type Row = (&'static str, &'static str, fn(&Value) -> Vec<Invalid>);
+
 pub(crate) fn problems(kind: &Kind, object: &Value) -> Vec<Invalid> {
-    let rows: [(&str, &str, fn(&Value) -> Vec<Invalid>); 4] = [
+    let rows: [Row; 4] = [
         ("", "ConfigMap", config_map),
         ("", "Secret", secret),
         ("coordination.k8s.io", "Lease", lease),

@@ -405,7 +405,7 @@ impl Call {
         }
         // It names a state of an object that was deleted in the meantime: there is none to go on from.
         object::metadata_mut(&mut body.value).remove("resourceVersion");
-        self.create(&body).await
+        self.create(body).await
     }
 
     async fn create_applied(

@@ -213,7 +213,7 @@ fn missing(wanted: &Value, found: &Value, place: &str) -> Option<String> {
                 missing(wanted, found, &format!("{place}/{index}"))
             })
         }
-        (wanted, found) => (wanted.to_string() != found.to_string()).then(|| place.to_owned()),
+        (wanted, found) => (wanted != found).then(|| place.to_owned()),
     }
 }
 

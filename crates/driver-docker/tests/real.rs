@@ -91,7 +91,7 @@ async fn a_port_answers_a_command_runs_and_a_stop_is_told_as_one() {
 fn is_open(on: &str, port: u16, page: &str) -> bool {
     use std::io::{Read as _, Write as _};
     let Ok(mut stream) = std::net::TcpStream::connect((on, port)) else { return false };
-    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time above nothing");
     let mut answer = String::new();
     let asked = stream.write_all(format!("GET /{page} HTTP/1.0\r\n\r\n").as_bytes());
     asked.and_then(|()| stream.read_to_string(&mut answer)).is_ok() && answer.ends_with(page)

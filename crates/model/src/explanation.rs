@@ -2,7 +2,7 @@
 //! component is not on a node, what would follow if something failed. Written and read as JSON by the
 //! server, the shell, facades and the console; [`schema`] describes every message.
 //!
-//! How the questions travel is in `docs/adr/0012-explanations.md`.
+//! How the questions travel is in `docs/adr/0013-explanations.md`.
 
 use std::collections::BTreeMap;
 

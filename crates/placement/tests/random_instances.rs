@@ -56,6 +56,7 @@ fn as_running(made: &Instance, plan: &Plan) -> Vec<Running> {
             node: instance.placement.node.clone().unwrap(),
             engine: instance.placement.engine.unwrap(),
             resources: Some(instance.resources.clone()),
+            ports: None,
             hold: Hold::Held,
         })
         .collect()

@@ -165,6 +165,7 @@ async fn join_file(tombolo: &Tombolo, folder: &Path) -> JoinFile {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "the life of one agent, from its joining to its end")]
 async fn one_agent_stands_for_all_nodes_of_its_site() {
     drop(rustls::crypto::ring::default_provider().install_default());
     let tombolo = Tombolo::start().await;

@@ -1,3 +1,5 @@
+//! What the guard ends, and when.
+
 use expect_test::{Expect, expect};
 
 use super::*;
