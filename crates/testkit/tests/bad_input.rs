@@ -302,7 +302,7 @@ async fn patches_that_cannot_be_applied() {
             "an apply without a manager",
             patch(),
             (APPLY, "{apiVersion: tombolo.dev/v1alpha1, kind: Site}".into()),
-            (400, "BadRequest"),
+            (422, "Invalid"),
             &["fieldManager"],
         ),
         case(
@@ -329,7 +329,12 @@ async fn questions_that_make_no_sense() {
         ask("a bad limit", get("?limit=many"), bad, &["limit"]),
         ask("a bad continue", get("?limit=1&continue=nonsense"), bad, &["continue"]),
         ask("a bad version", get("?watch=1&resourceVersion=new"), bad, &["resourceVersion"]),
-        ask("a bad match", get("?resourceVersionMatch=Perhaps"), bad, &["resourceVersionMatch"]),
+        ask(
+            "a bad match",
+            get("?resourceVersionMatch=Perhaps"),
+            (422, "Invalid"),
+            &["resourceVersionMatch"],
+        ),
         ask("an object", get("/andes"), (404, "NotFound"), &["andes"]),
         ask("a subresource", get("/alps/log"), (404, "NotFound"), &[]),
         ask(
