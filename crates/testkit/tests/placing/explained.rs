@@ -18,8 +18,10 @@ async fn a_node_that_was_given_up_is_the_first_cause_in_every_explanation() {
         unplaced.into_iter().find(|one| one["component"] == "data")
     })
     .await;
-    let cause = lacks["reasons"][0].as_str().unwrap().to_owned();
-    assert!(cause.starts_with("site a is silent since 20"), "{cause}");
+    // What follows is told by the node or by the site, whichever was looked at first.
+    let cause = "site a is not ready since 20";
+    let is_it = |told: &Value| told.as_str().is_some_and(|told| told.starts_with(cause));
+    assert!(is_it(&lacks["reasons"][0]), "{lacks}");
 
     // By the Node alone nobody could tell that the loop has given up waiting.
     let planned = tombolo.shell(&["plan", "shop", "-o", "json"]).await;
@@ -28,16 +30,16 @@ async fn a_node_that_was_given_up_is_the_first_cause_in_every_explanation() {
     let planned: Value = serde_json::from_str(&planned.stdout).unwrap();
     let unplaced = planned["unplaced"].as_array().unwrap();
     let data = unplaced.iter().find(|one| one["component"] == "data").unwrap();
-    assert_eq!(data["reasons"][0], cause.as_str(), "{planned}");
+    assert!(is_it(&data["reasons"][0]), "{planned}");
 
     let answer = tombolo.shell(&["what-if", "--fail", "node/c1", "-o", "json"]).await;
     let answer: Value = serde_json::from_str(&answer.stdout).unwrap();
     let differences = answer["differences"].as_array().unwrap();
     let data = differences.iter().find(|one| one["component"] == "data").unwrap();
-    assert!(data["to"].is_null() && data["why"].as_str().unwrap().contains(&cause), "{answer}");
+    assert!(data["to"].is_null() && data["why"].as_str().unwrap().contains(cause), "{answer}");
 
     let why = tombolo.shell(&["why", "shop/data", "--node", "a1", "-o", "json"]).await.json();
-    assert_eq!(why[0]["failing"][0], cause.as_str(), "{why}");
+    assert!(is_it(&why[0]["failing"][0]), "{why}");
     assert_eq!(why[0]["instead"], json!([]), "it runs nowhere that counts: {why}");
 }
 
