@@ -63,6 +63,15 @@ fn find(api: &Api, key: &str) -> Option<Value> {
     api.store.get(key).map(|stored| encode::parse(&stored))
 }
 
+/// An agent draws 32 letters for itself. The name is repeated in marks, sentences and logs, where a comma
+/// would make two of it.
+const INSTANCE_BYTES_MAX: usize = 64;
+
+fn is_instance(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    name.len() <= INSTANCE_BYTES_MAX && name.bytes().all(allowed)
+}
+
 /// Refuses the heartbeat of an instance that was found to be a copy, whatever its requests say of
 /// themselves: a heartbeat names the instance in the Lease.
 pub(crate) fn check_heartbeat(
@@ -77,6 +86,12 @@ pub(crate) fn check_heartbeat(
         return Ok(());
     }
     let instance = object["spec"]["holderIdentity"].as_str().unwrap_or_default();
+    if !is_instance(instance) {
+        return Err(Failure::bad_request(format!(
+            "spec.holderIdentity of an agent's Lease has {INSTANCE_BYTES_MAX} letters, digits, dashes, \
+             dots and underscores at most"
+        )));
+    }
     let known = match remit {
         Remit::Node { node, .. } => of_node(api, node),
         Remit::Site { site } => of_site(api, site),

@@ -371,12 +371,18 @@ async fn of_nodes_and_leases_it_writes_its_own() {
     let json_type = "application/json";
     assert_eq!(server.agent(Method::POST, LEASES, json_type, lease("node-n1")).await.0, 201);
     assert_eq!(server.agent(Method::POST, LEASES, json_type, lease("node-n2")).await.0, 403);
+    assert_eq!(server.agent(Method::POST, LEASES, json_type, lease("site-north")).await.0, 403);
     assert_eq!(server.agent(Method::POST, LEASES, json_type, lease("controller-x")).await.0, 403);
     let applied = format!("{LEASES}/node-s1?fieldManager=agent");
     assert_eq!(server.agent(patch.clone(), &applied, APPLY, lease("node-s1")).await.0, 403);
     let own = format!("{LEASES}/node-n1");
     let renewed = json!({"spec": {"renewTime": "2026-06-01T00:00:00.000000Z"}});
     assert_eq!(server.agent(patch.clone(), &own, MERGE, renewed).await.0, 200);
+    // A comma would make two names of it where copies are listed, and the second that of the original.
+    for holder in ["thief,n1.a".to_owned(), "e".repeat(65), "two words".to_owned()] {
+        let taken = json!({"spec": {"holderIdentity": holder}});
+        assert_eq!(server.agent(patch.clone(), &own, MERGE, taken).await.0, 400, "{holder}");
+    }
     let held = json!({"metadata": {"finalizers": ["a.example/b"]}});
     assert_eq!(server.agent(patch, &own, MERGE, held).await.0, 403);
     assert_eq!(server.agent(Method::DELETE, &own, json_type, json!({})).await.0, 403);

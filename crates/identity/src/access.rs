@@ -128,7 +128,7 @@ pub fn rules(subject: &Subject, namespace: &str) -> Rules {
         let names = match (rule.place, &subject.role) {
             (Place::Anywhere, _) => Vec::new(),
             (Place::OwnNamespace, _) if owns(subject, namespace) => Vec::new(),
-            (Place::OwnLease, Role::Agent(remit)) => remit.leases(),
+            (Place::OwnLease, Role::Agent(remit)) => vec![remit.lease()],
             (Place::OwnNode, Role::Agent(Remit::Node { node, .. })) => vec![node.clone()],
             (
                 Place::OwnNamespace
@@ -258,8 +258,7 @@ impl Place {
             }
             (Place::OwnNode, Role::Agent(Remit::Node { node, .. })) => resource.node == node,
             (Place::OwnLease, Role::Agent(remit)) => {
-                resource.namespace == SYSTEM_NAMESPACE
-                    && remit.leases().iter().any(|lease| lease == resource.name)
+                resource.namespace == SYSTEM_NAMESPACE && remit.lease() == resource.name
             }
             (Place::OwnSite | Place::NamedBySite | Place::OwnNode | Place::OwnLease, _) => false,
         }

@@ -37,19 +37,12 @@ impl Remit {
         }
     }
 
-    /// The Lease whose renewals are its heartbeats.
+    /// The Lease whose renewals are its heartbeats, and the only one that it may write: the word of one
+    /// node is not that of its site.
     pub fn lease(&self) -> String {
         match self {
             Remit::Node { node, .. } => lease_of_node(node),
             Remit::Site { site } => lease_of_site(site),
-        }
-    }
-
-    /// The Leases that it may write.
-    pub fn leases(&self) -> Vec<String> {
-        match self {
-            Remit::Node { site, node } => vec![lease_of_site(site), lease_of_node(node)],
-            Remit::Site { site } => vec![lease_of_site(site)],
         }
     }
 }

@@ -76,12 +76,11 @@ pub(crate) fn level(subject: &Subject, path: &Path) -> Level {
 }
 
 fn is_own_lease(target: &Target, remit: &Remit) -> bool {
-    let own = remit.leases();
     target.group == "coordination.k8s.io"
         && target.resource == "leases"
         && target.subresource.is_none()
         && target.namespace.as_deref() == Some(SYSTEM_NAMESPACE)
-        && target.name.as_ref().is_some_and(|name| own.contains(name))
+        && target.name.as_ref().is_some_and(|name| *name == remit.lease())
 }
 
 /// Paths of ours below `/tombolo` that search for places.
@@ -200,7 +199,7 @@ mod tests {
     fn only_an_agents_own_lease_is_a_heartbeat() {
         let agent = Subject::agent("north", "crane").unwrap();
         check(&agent, &format!("{LEASES}/node-crane"), Level::Heartbeats);
-        check(&agent, &format!("{LEASES}/site-north"), Level::Heartbeats);
+        check(&agent, &format!("{LEASES}/site-north"), Level::Agents);
         check(&agent, &format!("{LEASES}/node-heron"), Level::Agents);
         check(&agent, LEASES, Level::Agents);
         let elsewhere = "/apis/coordination.k8s.io/v1/namespaces/shop/leases/node-crane";
