@@ -23,6 +23,21 @@ use tombolo_model::explanation::{
 };
 use tombolo_model::{About, App, Trouble, TroubleKind, keys, validate};
 
+/// Instances of the Apps that are brought along, all together. An answer says some hundred bytes of each, and
+/// whoever may read Apps may ask.
+const INSTANCES_MAX: u64 = 20_000;
+
+fn too_many(files: &[App]) -> Option<String> {
+    let components = files.iter().flat_map(|app| &app.spec.components);
+    let instances: u64 = components.map(|one| u64::from(one.replicas.unwrap_or(1))).sum();
+    (instances > INSTANCES_MAX).then(|| {
+        format!(
+            "these Apps have {instances} instances, and a server plans {INSTANCES_MAX} at most; \
+             `tombolo match` plans more, without a server"
+        )
+    })
+}
+
 pub(super) fn routes(explainer: Explainer) -> Router {
     Router::new()
         .route(PLAN_PATH, post(plan))
@@ -37,6 +52,9 @@ async fn plan(
     body: Bytes,
 ) -> Result<Response, Refused> {
     let request: PlanRequest = read(&body, &["files"])?;
+    if let Some(message) = too_many(&request.files) {
+        return Err(Refused::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message));
+    }
     for name in &request.apps {
         until_seen(&explainer, &caller, name).await?;
     }
@@ -186,5 +204,24 @@ impl IntoResponse for Refused {
             status["details"] = self.details;
         }
         (self.code, Json(status)).into_response()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_has_a_bound_on_its_instances() {
+        let app = |replicas: u32| -> App {
+            let web = json!({"name": "web", "replicas": replicas,
+                "run": [{"container": {"image": "web:1"}}]});
+            serde_json::from_value(json!({"apiVersion": keys::API_VERSION, "kind": "App",
+                "metadata": {"name": "shop"}, "spec": {"components": [web]}}))
+            .expect("an App")
+        };
+        assert_eq!(too_many(&[app(10_000), app(10_000)]), None);
+        let told = too_many(&[app(10_000), app(10_001)]).expect("too many");
+        assert!(told.contains("20001 instances"), "{told}");
     }
 }
