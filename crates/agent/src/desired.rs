@@ -22,6 +22,9 @@ use crate::peer_files;
 /// A rule that names no time means this one.
 const STOP_AFTER_DEFAULT: Duration = Duration::from_secs(5 * 60);
 
+/// What is asked of the server, and which entries of it somebody needs.
+pub type Wishes = BTreeMap<Source, BTreeSet<String>>;
+
 /// A Secret or ConfigMap that an Assignment names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct Source {
@@ -234,6 +237,12 @@ fn about(assignment: &Assignment, place: &Remit, nearby: &Nearby) -> Vec<(String
 /// Everything that the Assignment names.
 pub fn sources(assignment: &Assignment) -> BTreeSet<Source> {
     keys(assignment).into_iter().map(|entry| source(assignment, entry)).collect()
+}
+
+/// The entries that it names, by where they are.
+pub fn entries_named(assignment: &Assignment) -> impl Iterator<Item = (Source, String)> {
+    let entries = keys(assignment).into_iter();
+    entries.map(|entry| (source(assignment, entry), split(entry).1.key.clone()))
 }
 
 fn keys(assignment: &Assignment) -> Vec<Entry<'_>> {

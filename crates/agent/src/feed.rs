@@ -4,7 +4,7 @@
 //! A watch of our own and not kube's: it tells the version of each list, by which a server that was
 //! set back to a backup is known.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use tombolo_model::Assignment;
 use tombolo_model::phrase::with_causes;
 
 use crate::connection::Connection;
-use crate::desired::{Entries, Source, SourceKind};
+use crate::desired::{Entries, Source, SourceKind, Wishes};
 use crate::held::News;
 
 /// A page of a list.
@@ -154,27 +154,20 @@ fn remember(version: &mut String, seen: Option<&String>) {
 /// Asks for what is named, whenever that changes and now and then.
 pub(crate) async fn entries(
     connection: Connection,
-    mut wanted: watch::Receiver<BTreeSet<Source>>,
+    mut wanted: watch::Receiver<Wishes>,
     news: mpsc::Sender<News>,
 ) {
     loop {
-        let sources = wanted.borrow_and_update().clone();
+        let wishes = wanted.borrow_and_update().clone();
         let mut answers = Entries::new();
-        let mut complete = true;
-        for source in sources {
-            let asked = connection.ask(async |client| ask(client, &source).await).await;
+        for source in wishes.keys() {
+            let asked = connection.ask(async |client| ask(client, source).await).await;
             match asked.unwrap_or_else(|| Err("the connection was given up".to_owned())) {
-                Ok(values) => {
-                    complete &= !values.is_empty();
-                    answers.insert(source, values);
-                }
-                Err(problem) => {
-                    complete = false;
-                    tracing::info!(?source, problem, "cannot be read yet");
-                }
+                Ok(values) => _ = answers.insert(source.clone(), values),
+                Err(problem) => tracing::info!(?source, problem, "cannot be read yet"),
             }
         }
-        let pause = if complete { ASK_EVERY } else { ASK_AGAIN };
+        let pause = pause_after(&wishes, &answers);
         if !answers.is_empty() && news.send(News::Answered(answers)).await.is_err() {
             return;
         }
@@ -183,6 +176,15 @@ pub(crate) async fn entries(
             () = tokio::time::sleep(pause) => (),
         }
     }
+}
+
+/// Somebody may be about to write an entry that is missing, and waits for it.
+fn pause_after(wishes: &Wishes, answers: &Entries) -> Duration {
+    let is_there = |source: &Source, key: &String| {
+        answers.get(source).is_some_and(|values| values.contains_key(key))
+    };
+    let complete = wishes.iter().all(|(source, keys)| keys.iter().all(|key| is_there(source, key)));
+    if complete { ASK_EVERY } else { ASK_AGAIN }
 }
 
 /// One that does not exist is empty; one that cannot be asked is an error.
@@ -216,4 +218,26 @@ fn of_config(config: ConfigMap) -> BTreeMap<String, Vec<u8>> {
     let data = config.binary_data.unwrap_or_default().into_iter();
     let data = data.map(|(key, value)| (key, value.0));
     text.map(|(key, value)| (key, value.into_bytes())).chain(data).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_asked_for_again_soon() {
+        let kind = SourceKind::Secret;
+        let db = Source { namespace: "default".to_owned(), kind, name: "db".to_owned() };
+        let wishes = Wishes::from([(db.clone(), BTreeSet::from(["pass".to_owned()]))]);
+        let with = |keys: &[&str]| {
+            let values = keys.iter().map(|key| ((*key).to_owned(), b"x".to_vec())).collect();
+            pause_after(&wishes, &Entries::from([(db.clone(), values)]))
+        };
+        assert_eq!(with(&["pass", "other"]), ASK_EVERY);
+        assert_eq!(with(&[]), ASK_AGAIN, "there is no such Secret");
+        assert_eq!(with(&["pas"]), ASK_AGAIN, "it has no such entry");
+        assert_eq!(pause_after(&wishes, &Entries::new()), ASK_AGAIN, "nobody answered");
+    }
 }

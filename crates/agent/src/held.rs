@@ -8,7 +8,7 @@ use tombolo_identity::Remit;
 use tombolo_model::Assignment;
 use tombolo_plan::instances::Authority;
 
-use crate::desired::{self, Entries, Source};
+use crate::desired::{self, Entries, Source, Wishes};
 
 /// As many as are deleted while one write to the server is under way, many times over.
 const GONE_MAX: usize = 1024;
@@ -150,11 +150,15 @@ impl Held {
         }
     }
 
-    /// Every Secret and ConfigMap that is named by what runs here and that the server can be asked for:
-    /// it hands out none for what it does not know.
-    pub fn sources(&self, place: &Remit) -> BTreeSet<Source> {
+    /// Every Secret and ConfigMap that is named by what runs here and that the server can be asked for,
+    /// with the entries that are needed: it hands out none for what it does not know.
+    pub fn wishes(&self, place: &Remit) -> Wishes {
         let known = |found: &&Assignment| !self.is_forgotten(found);
-        self.ours(place).filter(known).flat_map(desired::sources).collect()
+        let mut wishes = Wishes::new();
+        for (source, key) in self.ours(place).filter(known).flat_map(desired::entries_named) {
+            wishes.entry(source).or_default().insert(key);
+        }
+        wishes
     }
 
     /// Forgets what nobody names any more: a Secret is not kept longer than it is needed. What was

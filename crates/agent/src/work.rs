@@ -1,7 +1,7 @@
 //! The working half of the agent: wakes [`crate::converge`], feeds it with news, and writes what it
 //! has to tell to the server and to the disk. Started by [`crate::run()`]; start at [`run`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::clock::{self, Clock, Heard};
 use crate::connection::Connection;
 use crate::converge::{Converge, Drivers, Now, Report};
 use crate::credentials::Folder;
-use crate::desired::Source;
+use crate::desired::Wishes;
 use crate::held::News;
 use crate::kept::Keeper;
 use crate::node::{Disk, Inside, Learnt};
@@ -154,11 +154,7 @@ impl Worker {
     }
 
     /// Starts what brings news and tells of the node, each kept alive. It ends when the set is dropped.
-    fn begin(
-        &self,
-        news: mpsc::Sender<News>,
-        wanted: watch::Receiver<BTreeSet<Source>>,
-    ) -> JoinSet<()> {
+    fn begin(&self, news: mpsc::Sender<News>, wanted: watch::Receiver<Wishes>) -> JoinSet<()> {
         let Workplace { place, connection, drivers, clock, machines, .. } = &self.workplace;
         let node = match place {
             Remit::Node { node, .. } => Some(node.clone()),
@@ -215,8 +211,8 @@ impl Worker {
     }
 
     /// The Secrets and ConfigMaps that what is assigned here needs.
-    fn wanted(&self) -> BTreeSet<Source> {
-        self.converge.held.sources(&self.workplace.place)
+    fn wanted(&self) -> Wishes {
+        self.converge.held.wishes(&self.workplace.place)
     }
 
     fn hear(&mut self, first: News, news: &mut mpsc::Receiver<News>) {

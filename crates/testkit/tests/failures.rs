@@ -78,6 +78,24 @@ fn process(command: &[&str]) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_entry_that_is_added_to_a_secret_is_noticed_soon() {
+    let rig = Rig::start().await;
+    let tombolo = &rig.tombolo;
+    let secret = |key: &str| {
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db"},
+            "stringData": {key: "x"}})
+        .to_string()
+    };
+    tombolo.shell_with(&["apply", "-f", "-"], &secret("pas")).await.ok();
+    let run = json!({"process": {"command": ["sleep", "3600"],
+        "secretEnv": {"PASSWORD": {"name": "db", "key": "pass"}}}});
+    apply(tombolo, "web", run, json!({})).await;
+    until_said(tombolo, &["get", "apps", "web"], &["NoSuchEntry"]).await;
+    tombolo.shell_with(&["apply", "-f", "-"], &secret("pass")).await.ok();
+    tombolo.shell(&["wait", "app/web", "--for=condition=Ready", "--timeout=60s"]).await.ok();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_does_not_run_says_why() {
     let rig = Rig::start().await;
     let tombolo = &rig.tombolo;

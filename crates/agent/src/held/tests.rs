@@ -95,7 +95,7 @@ fn the_secrets_of_what_was_forgotten_are_kept_and_not_asked_for() {
     held.note(News::Answered(Entries::from([(source, Default::default())])));
     listed(&mut held, &[], 10 + RESTORE_LEAP);
     held.tidy(&place);
-    assert!(held.sources(&place).is_empty());
+    assert!(held.wishes(&place).is_empty());
     assert_eq!(held.entries.len(), 1);
 }
 
