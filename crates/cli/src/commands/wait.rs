@@ -313,8 +313,12 @@ fn too_late(subject: &Subject<'_>, goal: &Goal, last: Option<&Value>) -> Failure
     let unplaceable = last.is_some_and(|object| object["status"]["phase"] == "Unplaceable");
     match (goal, unplaceable) {
         (Goal::Condition { .. } | Goal::Field { .. }, true) => {
-            Failure::new(Exit::NotPlaced, format!("{label} finds no place: {standing}"))
-                .hint(format!("`tombolo describe {label}` says why for each node"))
+            Failure::new(Exit::NotPlaced, format!("{label} finds no place: {standing}")).hint(
+                format!(
+                    "`tombolo why {} --node NODE` says all that keeps it off a node",
+                    subject.name
+                ),
+            )
         }
         (_, _) => Failure::new(
             Exit::Timeout,

@@ -68,7 +68,9 @@ pub(super) fn of(compiled: &Compiled<'_, '_>, item: ItemId) -> Option<Conflict> 
             nearest = Some((effort, node));
         }
     }
+    // For a name that nothing has, the name that was meant is the way out.
     let suggestion = nearest
+        .filter(|_| unknown.needs.is_empty())
         .map(|(_, node)| suggestion(&look(compiled, ask, node), &asked, masks[node as usize]));
     Some(Conflict { reasons, suggestion })
 }
