@@ -54,7 +54,8 @@ impl Docker {
 
 async fn ends_without_its_agent(lost: Lost, test: &str) {
     let Some(mut docker) = Docker::start_with(test, &["--heartbeat", "1s"]).await else { return };
-    let rule = json!({"disconnect": {"action": "stop", "after": "1s"}, "stopGrace": "1s"});
+    // Long enough that a busy machine, which holds up heartbeats, ends nothing before its agent is lost.
+    let rule = json!({"disconnect": {"action": "stop", "after": "15s"}, "stopGrace": "1s"});
     docker.assign("only", stubborn(), rule.clone()).await;
     let stack = json!({"engine": "docker", "run": {"compose": pair()}});
     let mut spec = rule;
