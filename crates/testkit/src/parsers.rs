@@ -231,6 +231,31 @@ pub const PARSERS: &[Parser] = &[
         },
     },
     Parser {
+        name: "series-block",
+        seeds: &["TOMSER01"],
+        read: |data| {
+            let Ok(block) = tombolo_series::Block::open(data) else { return };
+            let (budget, mut samples) = (tombolo_series::Budget::default(), Vec::new());
+            let span = tombolo_series::Span::ALL;
+            for series in tombolo_series::Querier::select(&block, &[], span) {
+                let _ = series.read(span, &budget, &mut samples);
+            }
+        },
+    },
+    Parser {
+        name: "series-chunk",
+        seeds: &["\x02\x03\x00\x1e\x00\x00\x00\x00\x00"],
+        read: |data| {
+            let mut samples = Vec::new();
+            if tombolo_series::chunk::decode(data, &mut samples).is_ok() {
+                let again = tombolo_series::chunk::encode(&samples);
+                let mut same = Vec::new();
+                assert!(tombolo_series::chunk::decode(&again, &mut same).is_ok());
+                assert_eq!(same, samples, "a chunk comes back as it was");
+            }
+        },
+    },
+    Parser {
         name: "token",
         seeds: &[
             "tombolo_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef01234567",

@@ -20,6 +20,7 @@ const TIERS: &[(&str, u8)] = &[
     ("tombolo-descriptor", 1),
     ("tombolo-document", 1),
     ("tombolo-plan", 1),
+    ("tombolo-series", 1),
     ("tombolo-seal", 2),
     ("tombolo-store", 2),
     ("tombolo-gate", 2),

@@ -1,0 +1,29 @@
+//! Samples in time, as pure data: no clock, no files, no network.
+//!
+//! From the bottom: a [`Sample`] of a series with [`Labels`]; a [`chunk`] of samples, compressed; the
+//! head that takes samples in and seals old ones into a block; a querier over any number of
+//! both; and PromQL, which asks it. the exposition reader reads samples from text.
+//!
+//! Who writes blocks to a disk, and who tells the time, is somebody else.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "bits are cut out of words, and floats become whole numbers, on every page"
+)]
+
+mod block;
+pub mod chunk;
+mod hash;
+mod head;
+mod labels;
+mod matcher;
+mod postings;
+mod query;
+mod sample;
+
+pub use block::{Block, BlockWriter, Sealed, merge};
+pub use head::{Head, HeadConfig, Outcome, SeriesId, Tally, TooManySeries};
+pub use labels::{Labels, NAME, Pair, Symbols, is_plain_name};
+pub use matcher::{BadPattern, Matcher, Op, anchored, compile};
+pub use query::{Budget, Querier, ReadError, Selected, Union};
+pub use sample::{STALE_BITS, Sample, Span};
