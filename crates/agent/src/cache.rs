@@ -20,7 +20,7 @@ use tombolo_model::phrase::with_causes;
 use crate::Error;
 use crate::credentials::{Folder, Written};
 use crate::desired::{self, Entries};
-use crate::held::{Good, Held, RESTORE_LEAP};
+use crate::orders::{Good, Orders, RESTORE_LEAP};
 
 const FILE: &str = "assignments.json";
 /// A thousand large Assignments fit; more would not be ours.
@@ -51,7 +51,7 @@ struct Document {
     /// Which machine this was written on. On another it is a copy, which runs nothing.
     machine: String,
     #[serde(flatten, with = "Written")]
-    place: Remit,
+    remit: Remit,
     newest: u64,
     assignments: BTreeMap<String, Assignment>,
     good: BTreeMap<String, Good>,
@@ -72,20 +72,20 @@ struct Secrets {
 impl Cache {
     /// With what an earlier start left. A file that cannot be used is told and left aside: the
     /// server says it all again.
-    pub fn open(folder: Arc<Folder>, machine: &str, place: &Remit) -> (Cache, Held) {
+    pub fn open(folder: Arc<Folder>, machine: &str, remit: &Remit) -> (Cache, Orders) {
         let mut cache =
             Cache { folder, machine: machine.to_owned(), saved: None, sealed_with: None };
-        let kept = match cache.read(place) {
+        let kept = match cache.read(remit) {
             Ok(kept) => kept,
             Err(error) => {
                 tracing::warn!(error = with_causes(&error), "nothing is known from before");
                 None
             }
         };
-        let held = kept.clone().map(Held::from).unwrap_or_default();
+        let orders = kept.clone().map(Orders::from).unwrap_or_default();
         cache.saved = kept;
         cache.sealed_with = cache.key_print();
-        (cache, held)
+        (cache, orders)
     }
 
     fn key_print(&self) -> Option<Vec<u8>> {
@@ -94,8 +94,8 @@ impl Cache {
     }
 
     /// What would have to be written; nothing if the file says it already.
-    pub fn changed(&mut self, held: &Held, place: &Remit) -> Option<Draft> {
-        let kept = Kept::of(held, place);
+    pub fn changed(&mut self, orders: &Orders, remit: &Remit) -> Option<Draft> {
+        let kept = Kept::of(orders, remit);
         // The version alone is worth no write to a flash card; it goes with the next.
         let same = self.saved.as_ref().is_some_and(|saved| {
             saved.assignments == kept.assignments
@@ -112,7 +112,7 @@ impl Cache {
         self.saved = Some(kept.clone());
         self.sealed_with = key;
         let (folder, machine) = (Arc::clone(&self.folder), self.machine.clone());
-        Some(Draft { folder, machine, place: place.clone(), kept })
+        Some(Draft { folder, machine, remit: remit.clone(), kept })
     }
 
     /// The last draft did not reach the disk: the next look tries again.
@@ -120,7 +120,7 @@ impl Cache {
         self.saved = None;
     }
 
-    fn read(&self, place: &Remit) -> Result<Option<Kept>, Error> {
+    fn read(&self, remit: &Remit) -> Result<Option<Kept>, Error> {
         let path = self.folder.path().join(FILE);
         let fail = |source| Error::File { doing: "read", path: path.clone(), source };
         let file = match File::open(&path) {
@@ -137,7 +137,7 @@ impl Cache {
         if document.machine != self.machine {
             return Err(malformed("it was written on another machine".to_owned()));
         }
-        if document.place != *place {
+        if document.remit != *remit {
             return Err(malformed("it was written for another node".to_owned()));
         }
         let key = seal::Key::new(&self.folder.key()?, &self.machine);
@@ -152,7 +152,7 @@ impl Cache {
 pub struct Draft {
     folder: Arc<Folder>,
     machine: String,
-    place: Remit,
+    remit: Remit,
     kept: Kept,
 }
 
@@ -168,7 +168,7 @@ impl Draft {
         let plain = serde_json::to_vec(&secrets).expect("plain fields can be written");
         let document = Document {
             machine: self.machine,
-            place: self.place,
+            remit: self.remit,
             newest: self.kept.newest,
             assignments: self.kept.assignments,
             good: self.kept.good,
@@ -181,14 +181,14 @@ impl Draft {
 }
 
 impl Kept {
-    fn of(held: &Held, place: &Remit) -> Kept {
-        let ours = held.assignments.iter().filter(|(_, found)| desired::is_ours(found, place));
+    fn of(orders: &Orders, remit: &Remit) -> Kept {
+        let ours = orders.assignments.iter().filter(|(_, found)| desired::is_ours(found, remit));
         Kept {
-            newest: held.newest,
+            newest: orders.newest,
             assignments: ours.map(|(uid, found)| (uid.clone(), bare(found))).collect(),
-            good: held.good.clone(),
-            entries: held.entries.clone(),
-            forgotten: held.forgotten.clone(),
+            good: orders.good.clone(),
+            entries: orders.entries.clone(),
+            forgotten: orders.forgotten.clone(),
         }
     }
 
@@ -208,10 +208,10 @@ impl Kept {
     }
 }
 
-impl From<Kept> for Held {
-    fn from(kept: Kept) -> Held {
+impl From<Kept> for Orders {
+    fn from(kept: Kept) -> Orders {
         let Kept { newest, assignments, good, entries, forgotten } = kept;
-        Held { newest, assignments, good, entries, forgotten, ..Held::default() }
+        Orders { newest, assignments, good, entries, forgotten, ..Orders::default() }
     }
 }
 

@@ -33,9 +33,9 @@ use tombolo_plan::instances::{
 use crate::cache::bare;
 use crate::desired::{self, Job};
 use crate::health::Checks;
-use crate::held::{Good, Held};
 use crate::nearby::Nearby;
 use crate::observe::{self, Look, Unanswered};
+use crate::orders::{Good, Orders};
 use crate::peer_files::PeerFiles;
 use crate::report::{self, Sight};
 use crate::tell::{What, Write};
@@ -54,10 +54,10 @@ pub type Drivers = BTreeMap<Engine, Arc<dyn Driver>>;
 
 #[derive(Debug)]
 pub struct Converge {
-    place: Remit,
+    remit: Remit,
     drivers: Drivers,
     engines: BTreeSet<Engine>,
-    pub held: Held,
+    pub orders: Orders,
     memory: Memory,
     claims: claim::Memory,
     checks: Checks,
@@ -123,15 +123,15 @@ pub struct Report {
 }
 
 impl Converge {
-    /// Begins with what is held, which may come from the disk.
-    pub fn new(place: Remit, drivers: Drivers, held: Held) -> Converge {
-        let good = held.good.iter().map(|(uid, good)| (uid.clone(), good.revision)).collect();
+    /// Begins with these orders, which may come from the disk.
+    pub fn new(remit: Remit, drivers: Drivers, orders: Orders) -> Converge {
+        let good = orders.good.iter().map(|(uid, good)| (uid.clone(), good.revision)).collect();
         Converge {
             engines: drivers.keys().copied().collect(),
             memory: Memory::of_good(good),
-            place,
+            remit,
             drivers,
-            held,
+            orders,
             claims: claim::Memory::default(),
             checks: Checks::new(),
             unanswered: Unanswered::default(),
@@ -197,10 +197,10 @@ impl Converge {
         let observed = self.observed(&look);
         let desired = Desired {
             wanted: jobs.iter().map(|(uid, job)| (uid.clone(), job.wanted.clone())).collect(),
-            authority: self.held.authority,
+            authority: self.orders.authority,
             cut_off_since: now.cut_off_since,
             // A list is a word, too.
-            unheard: now.unheard && self.held.authority == Authority::Doubtful,
+            unheard: now.unheard && self.orders.authority == Authority::Doubtful,
         };
         let plan = instances::plan(&desired, &observed, &self.memory, now.clock);
         self.memory = plan.memory;
@@ -237,7 +237,7 @@ impl Converge {
     /// Whether an engine is silent on which something is to run here.
     fn misses(&self, look: &Look) -> bool {
         let mut ours =
-            self.held.assignments.values().filter(|found| desired::is_ours(found, &self.place));
+            self.orders.assignments.values().filter(|found| desired::is_ours(found, &self.remit));
         ours.any(|assignment| look.silent.contains_key(&assignment.spec.engine))
     }
 
@@ -250,7 +250,8 @@ impl Converge {
     fn begin(&mut self, action: Action, spec: Option<Spec>, look: &Look, report: &mut Report) {
         let id = &action.id;
         let found = look.instances.get(id).map(|(engine, _)| *engine);
-        let engine = found.or_else(|| Some(self.held.assignments.get(&id.assignment)?.spec.engine));
+        let engine =
+            found.or_else(|| Some(self.orders.assignments.get(&id.assignment)?.spec.engine));
         let driver = engine.and_then(|engine| self.drivers.get(&engine)).cloned();
         let instance = InstanceId::new(&id.assignment, id.revision);
         let (Some(driver), Ok(instance)) = (driver, instance) else {
@@ -279,47 +280,47 @@ impl Converge {
 
     /// The order for a revision that was well before.
     fn spec_of_good(&self, id: &Id, nearby: &Nearby) -> Option<Spec> {
-        let good = self.held.good.get(&id.assignment)?;
+        let good = self.orders.good.get(&id.assignment)?;
         let known = good.revision == id.revision;
         let resolve =
-            || desired::resolve(&good.assignment, id.revision, &self.place, &good.entries, nearby);
+            || desired::resolve(&good.assignment, id.revision, &self.remit, &good.entries, nearby);
         known.then(resolve)?.ok()
     }
 
     fn remember_good(&mut self, jobs: &BTreeMap<String, Job>) {
         for (uid, revision) in self.memory.good() {
-            let same = self.held.good.get(&uid).is_some_and(|good| good.revision == revision);
+            let same = self.orders.good.get(&uid).is_some_and(|good| good.revision == revision);
             let current = jobs.get(&uid).is_some_and(|job| job.wanted.revision == revision);
-            let Some(assignment) = self.held.assignments.get(&uid) else { continue };
+            let Some(assignment) = self.orders.assignments.get(&uid) else { continue };
             if same || !current {
                 continue;
             }
             let named = desired::sources(assignment);
-            let entries = self.held.entries.iter().filter(|(source, _)| named.contains(source));
+            let entries = self.orders.entries.iter().filter(|(source, _)| named.contains(source));
             let entries = entries.map(|(source, values)| (source.clone(), values.clone()));
             let good = Good { revision, assignment: bare(assignment), entries: entries.collect() };
-            self.held.good.insert(uid, good);
+            self.orders.good.insert(uid, good);
         }
     }
 
     /// Takes what nobody has, and keeps what is ours.
     fn write_claims(&mut self, now: &Now, report: &mut Report) {
-        if self.held.authority == Authority::Doubtful {
+        if self.orders.authority == Authority::Doubtful {
             return;
         }
-        let assignments = &self.held.assignments;
+        let assignments = &self.orders.assignments;
         self.claims.retain(|uid| assignments.contains_key(uid));
         // There is nobody to whom one could be written that the server has forgotten.
         let known = |found: &&Assignment| found.metadata.resource_version.is_some();
         for assignment in assignments.values().filter(known) {
-            let holder = self.place.name();
+            let holder = self.remit.name();
             match claim::decide(assignment, holder, &mut self.claims, now.clock) {
                 Decision::Leave(None) => (),
                 Decision::Wait(at) | Decision::Leave(Some(at)) => report.wake(at),
                 Decision::Write => {
                     let mut status = assignment.status.clone().unwrap_or_default();
                     status.agent = Some(holder.to_owned());
-                    status.held_until = Some(Time(now.time + claim::HOLD));
+                    status.held_until = Some(Time(now.time + claim::LASTS));
                     let what = What::Status { status: Box::new(status), news: Vec::new() };
                     report.writes.push(Write { assignment: assignment.clone(), what });
                 }
@@ -339,7 +340,8 @@ impl Converge {
         let claimed: BTreeSet<Option<String>> =
             report.writes.iter().map(|write| write.assignment.metadata.uid.clone()).collect();
         for (uid, job) in jobs {
-            let (Some(assignment), Some(phase)) = (self.held.assignments.get(uid), phases.get(uid))
+            let (Some(assignment), Some(phase)) =
+                (self.orders.assignments.get(uid), phases.get(uid))
             else {
                 continue;
             };

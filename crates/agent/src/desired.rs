@@ -48,11 +48,11 @@ pub type Entries = BTreeMap<Source, BTreeMap<String, Vec<u8>>>;
 /// What is known beside the Assignment.
 #[derive(Debug)]
 pub struct Surroundings<'a> {
-    pub place: &'a Remit,
+    pub remit: &'a Remit,
     pub entries: &'a Entries,
     pub engines: &'a BTreeSet<Engine>,
     /// Ports of the machine that other revisions of the same Assignment hold.
-    pub held_ports: &'a BTreeSet<NodePort>,
+    pub ports_taken: &'a BTreeSet<NodePort>,
     pub nearby: &'a Nearby,
     /// The revision that was well last, if the agent can still start it.
     pub fallback: Option<u64>,
@@ -70,11 +70,11 @@ pub struct Job {
 }
 
 /// Whether it is for this agent: it names a node that the agent stands for, or the agent has taken it.
-pub fn is_ours(assignment: &Assignment, place: &Remit) -> bool {
+pub fn is_ours(assignment: &Assignment, remit: &Remit) -> bool {
     let holder = || assignment.status.as_ref().and_then(|status| status.agent.as_deref());
     match assignment.spec.node.as_deref() {
-        Some(node) => place.covers(&assignment.spec.site, node),
-        None => assignment.spec.site == place.site() && holder() == Some(place.name()),
+        Some(node) => remit.covers(&assignment.spec.site, node),
+        None => assignment.spec.site == remit.site() && holder() == Some(remit.name()),
     }
 }
 
@@ -82,13 +82,13 @@ pub fn job(assignment: &Assignment, around: &Surroundings<'_>) -> Job {
     let spec = &assignment.spec;
     let revision = revision(assignment, around.entries);
     let unanswered = sources(assignment).iter().any(|source| !around.entries.contains_key(source));
-    let resolved = resolve(assignment, revision, around.place, around.entries, around.nearby);
+    let resolved = resolve(assignment, revision, around.remit, around.entries, around.nearby);
     let resolved = match around.engines.contains(&spec.engine) {
         true => resolved,
         false => Err(no_engine(spec.engine)),
     };
     let clashes = resolved.as_ref().is_ok_and(|resolved| {
-        resolved.fixed_ports.iter().any(|port| around.held_ports.contains(port))
+        resolved.fixed_ports.iter().any(|port| around.ports_taken.contains(port))
     });
     let stop_when_cut_off = spec.disconnect.as_ref().and_then(|rule| match rule.action {
         DisconnectAction::Stop => {
@@ -152,7 +152,7 @@ pub fn revision(assignment: &Assignment, entries: &Entries) -> u64 {
 pub fn resolve(
     assignment: &Assignment,
     revision: u64,
-    place: &Remit,
+    remit: &Remit,
     entries: &Entries,
     nearby: &Nearby,
 ) -> Result<Spec, Error> {
@@ -161,7 +161,7 @@ pub fn resolve(
     spec.address = nearby.address;
     let file = peers_file(&mut spec, assignment, nearby);
     let file = file.map(|path| (peer_files::VARIABLE.to_owned(), path));
-    for (name, value) in about(assignment, place, nearby).into_iter().chain(file) {
+    for (name, value) in about(assignment, remit, nearby).into_iter().chain(file) {
         // What the component sets itself is its own business.
         spec.env.entry(name).or_insert_with(|| Secret::from(value.as_str()));
     }
@@ -215,7 +215,7 @@ fn mount(service: &mut serde_json::Value, volume: &Volume) {
 }
 
 /// What an instance is told about itself and its peers.
-fn about(assignment: &Assignment, place: &Remit, nearby: &Nearby) -> Vec<(String, String)> {
+fn about(assignment: &Assignment, remit: &Remit, nearby: &Nearby) -> Vec<(String, String)> {
     let spec = &assignment.spec;
     let namespace = assignment.metadata.namespace.clone().unwrap_or_default();
     let mut about = vec![
@@ -223,9 +223,9 @@ fn about(assignment: &Assignment, place: &Remit, nearby: &Nearby) -> Vec<(String
         ("TOMBOLO_APP".to_owned(), spec.app.clone()),
         ("TOMBOLO_COMPONENT".to_owned(), spec.component.clone()),
         ("TOMBOLO_REPLICA".to_owned(), spec.replica.to_string()),
-        ("TOMBOLO_SITE".to_owned(), place.site().to_owned()),
+        ("TOMBOLO_SITE".to_owned(), remit.site().to_owned()),
         // Of a site's agent it is the node that is named, not the agent's own.
-        ("TOMBOLO_NODE".to_owned(), spec.node.clone().unwrap_or_else(|| place.name().to_owned())),
+        ("TOMBOLO_NODE".to_owned(), spec.node.clone().unwrap_or_else(|| remit.name().to_owned())),
     ];
     about.extend(spec.fence.map(|fence| ("TOMBOLO_FENCE".to_owned(), fence.to_string())));
     for peer in &spec.peers {

@@ -84,7 +84,7 @@ struct Docker {
 pub fn set_up(
     folder: &Folder,
     docker: &DockerAt,
-    place: &Remit,
+    remit: &Remit,
     authority: Option<&str>,
 ) -> Result<(), Error> {
     let text = folder.read(ENGINES)?;
@@ -95,7 +95,7 @@ pub fn set_up(
         None if known.mark.is_empty() => machine::random_hex()?.chars().take(MARK_CHARS).collect(),
         None => known.mark,
     };
-    let agent = format!("{}/{}@{mark}", place.site(), place.name());
+    let agent = format!("{}/{}@{mark}", remit.site(), remit.name());
     let engines = Engines { docker: docker.socket().map(|socket| Docker { socket, agent }), mark };
     let wanted = serde_json::to_string(&engines).unwrap_or_default();
     match text.is_some_and(|text| text == wanted) {
@@ -176,9 +176,9 @@ mod tests {
 
     #[test]
     fn agents_of_two_controllers_differ_and_one_stays_the_same() {
-        let place = Remit::Node { site: "north".to_owned(), node: "crane".to_owned() };
+        let remit = Remit::Node { site: "north".to_owned(), node: "crane".to_owned() };
         let agent = |folder: &Folder, authority| {
-            set_up(folder, &DockerAt::Usual, &place, authority).unwrap();
+            set_up(folder, &DockerAt::Usual, &remit, authority).unwrap();
             let engines = folder.read(ENGINES).unwrap().unwrap();
             serde_json::from_str::<Engines>(&engines).unwrap().docker.unwrap().agent
         };

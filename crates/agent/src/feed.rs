@@ -18,7 +18,7 @@ use tombolo_model::phrase::with_causes;
 
 use crate::connection::Connection;
 use crate::desired::{Entries, Source, SourceKind, Wishes};
-use crate::held::News;
+use crate::orders::News;
 
 /// A page of a list.
 const PAGE: u32 = 500;

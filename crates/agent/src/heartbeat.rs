@@ -83,7 +83,7 @@ pub async fn beat(
 }
 
 /// A good-bye: the node or site is NotReady at once, and whoever comes next is no clone.
-pub async fn release(client: &Client, remit: &Remit, pace: Pace) -> Result<(), Error> {
+pub async fn say_good_bye(client: &Client, remit: &Remit, pace: Pace) -> Result<(), Error> {
     write(client, remit, "", pace, None).await.map(drop)
 }
 

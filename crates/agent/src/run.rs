@@ -31,7 +31,7 @@ const QUARANTINE_PAUSE: Duration = Duration::from_secs(5 * 60);
 /// the server again after this pause.
 const REFUSAL_PAUSE: Duration = Duration::from_secs(60);
 /// How long the good-bye may take.
-const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
+const GOOD_BYE_TIMEOUT: Duration = Duration::from_secs(3);
 /// No wait is longer, so that a clock that is set right is noticed.
 const LOOK_AGAIN: Duration = Duration::from_secs(60 * 60);
 
@@ -121,7 +121,7 @@ async fn run_for(
     engines::set_up(&agent.folder, &settings.docker, &remit, Some(&identity.authority))?;
     let Cluster { drivers, machines } = engines(agent.folder.path())?;
     let workplace = Workplace {
-        place: remit.clone(),
+        remit: remit.clone(),
         machines,
         machine: agent.machine.clone(),
         drivers: drivers.clone(),
@@ -141,9 +141,9 @@ async fn run_for(
     if lived.is_ok() {
         part(&drivers).await;
         let client = connection.client();
-        let release = heartbeat::release(&client, &remit, pace);
+        let good_bye = heartbeat::say_good_bye(&client, &remit, pace);
         // If nobody hears it, the Lease runs out by itself.
-        let _ = tokio::time::timeout(RELEASE_TIMEOUT, release).await;
+        let _ = tokio::time::timeout(GOOD_BYE_TIMEOUT, good_bye).await;
     }
     lived
 }
@@ -151,7 +151,7 @@ async fn run_for(
 /// What is not to outlive the link to the server for long counts from now on: so does the server.
 async fn part(drivers: &Drivers) {
     for driver in drivers.values() {
-        match tokio::time::timeout(RELEASE_TIMEOUT, driver.part()).await {
+        match tokio::time::timeout(GOOD_BYE_TIMEOUT, driver.part()).await {
             Ok(Ok(())) => (),
             Ok(Err(error)) => tracing::warn!(error = with_causes(&error), "no good-bye"),
             Err(_) => tracing::warn!(engine = %driver.engine(), "no good-bye within time"),
@@ -200,11 +200,11 @@ pub async fn run_beside(
     let machine = machine::id(&folder)?;
     let instance = machine::instance(&machine)?;
     let (heartbeats, heard) = watch::channel(None);
-    let place = Remit::Node { site: beside.site, node: beside.node };
-    engines::set_up(&folder, &beside.docker, &place, None)?;
+    let remit = Remit::Node { site: beside.site, node: beside.node };
+    engines::set_up(&folder, &beside.docker, &remit, None)?;
     let drivers = engines::open(folder.path())?;
     let workplace = Workplace {
-        place: place.clone(),
+        remit: remit.clone(),
         machines: None,
         machine,
         drivers: drivers.clone(),
@@ -219,12 +219,12 @@ pub async fn run_beside(
     tokio::select! {
         () = shutdown => (),
         error = work::run(workplace) => return Err(error),
-        () = beat_on(&client, &place, &instance, &pulse) => (),
+        () = beat_on(&client, &remit, &instance, &pulse) => (),
     }
     part(&drivers).await;
     // If nobody hears it, the Lease runs out by itself.
-    let release = heartbeat::release(&client, &place, pace);
-    let _ = tokio::time::timeout(RELEASE_TIMEOUT, release).await;
+    let good_bye = heartbeat::say_good_bye(&client, &remit, pace);
+    let _ = tokio::time::timeout(GOOD_BYE_TIMEOUT, good_bye).await;
     Ok(())
 }
 

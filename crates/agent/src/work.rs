@@ -21,10 +21,10 @@ use crate::connection::Connection;
 use crate::converge::{Converge, Drivers, Now, Report};
 use crate::credentials::Folder;
 use crate::desired::Wishes;
-use crate::held::News;
 use crate::kept::Keeper;
 use crate::node::{Disk, Inside, Learnt};
 use crate::offer::Offer;
+use crate::orders::News;
 use crate::tell::{self, Failed, Spoken, Write};
 use crate::{Error, errands, feed, load, machine, machines, node, peer_files};
 
@@ -41,7 +41,7 @@ const NEWS_MAX: usize = 256;
 /// What the agent works with.
 #[derive(Debug)]
 pub(crate) struct Workplace {
-    pub(crate) place: Remit,
+    pub(crate) remit: Remit,
     pub(crate) machine: String,
     pub(crate) folder: Arc<Folder>,
     pub(crate) connection: Connection,
@@ -107,9 +107,9 @@ pub(crate) async fn run(workplace: Workplace) -> Error {
         }
         clock.sleep_until(earliest).await;
         while let Ok(more) = news.try_recv() {
-            worker.converge.held.note(more);
+            worker.converge.orders.note(more);
         }
-        worker.converge.held.tidy(&worker.workplace.place);
+        worker.converge.orders.tidy(&worker.workplace.remit);
         worker.see_to_the_forgotten();
         let wanted = worker.wanted();
         wanted_sender.send_if_modified(|known| put(known, wanted));
@@ -128,15 +128,15 @@ pub(crate) async fn run(workplace: Workplace) -> Error {
 impl Worker {
     fn new(workplace: Workplace) -> Worker {
         let folder = Arc::clone(&workplace.folder);
-        let (cache, held) = Cache::open(folder, &workplace.machine, &workplace.place);
+        let (cache, orders) = Cache::open(folder, &workplace.machine, &workplace.remit);
         let peers = workplace.folder.path().join(peer_files::FOLDER);
         // A program may be anywhere when it reads the file.
         let peers = std::path::absolute(&peers).unwrap_or(peers);
-        let (place, drivers) = (workplace.place.clone(), workplace.drivers.clone());
+        let (remit, drivers) = (workplace.remit.clone(), workplace.drivers.clone());
         let address = node::address(&workplace.offer);
         Worker {
             workplace,
-            converge: Converge::new(place, drivers, held).with_peer_files(peers),
+            converge: Converge::new(remit, drivers, orders).with_peer_files(peers),
             cache,
             writes: JoinSet::new(),
             resting: BTreeMap::new(),
@@ -155,8 +155,8 @@ impl Worker {
 
     /// Starts what brings news and tells of the node, each kept alive. It ends when the set is dropped.
     fn begin(&self, news: mpsc::Sender<News>, wanted: watch::Receiver<Wishes>) -> JoinSet<()> {
-        let Workplace { place, connection, drivers, clock, machines, .. } = &self.workplace;
-        let node = match place {
+        let Workplace { remit, connection, drivers, clock, machines, .. } = &self.workplace;
+        let node = match remit {
             Remit::Node { node, .. } => Some(node.clone()),
             Remit::Site { .. } => None,
         };
@@ -164,7 +164,7 @@ impl Worker {
         let keeper = || keeper.clone();
         let mut kept = JoinSet::new();
         let (to, again, sender) = (connection.clone(), self.list_again.clone(), news.clone());
-        let site = place.site().to_owned();
+        let site = remit.site().to_owned();
         kept.spawn(keeper().keep("assignments", move || {
             feed::assignments(to.clone(), site.clone(), again.subscribe(), sender.clone())
         }));
@@ -179,7 +179,7 @@ impl Worker {
             (Some(node), _) => self.begin_for_a_node(node, &keeper, &mut kept),
             (None, Some(engine)) => {
                 let (to, engine) = (connection.clone(), Arc::clone(engine));
-                let site = place.site().to_owned();
+                let site = remit.site().to_owned();
                 kept.spawn(keeper().keep("machines", move || {
                     machines::keep(to.clone(), site.clone(), Arc::clone(&engine))
                 }));
@@ -212,13 +212,13 @@ impl Worker {
 
     /// The Secrets and ConfigMaps that what is assigned here needs.
     fn wanted(&self) -> Wishes {
-        self.converge.held.wishes(&self.workplace.place)
+        self.converge.orders.wishes(&self.workplace.remit)
     }
 
     fn hear(&mut self, first: News, news: &mut mpsc::Receiver<News>) {
-        self.converge.held.note(first);
+        self.converge.orders.note(first);
         while let Ok(more) = news.try_recv() {
-            self.converge.held.note(more);
+            self.converge.orders.note(more);
         }
     }
 
@@ -257,13 +257,13 @@ impl Worker {
 
     /// Where this machine is reached, if what runs here runs on it.
     fn address(&self) -> Option<String> {
-        match self.workplace.place {
+        match self.workplace.remit {
             Remit::Node { .. } => Some(self.address.borrow().clone()),
             Remit::Site { .. } => None,
         }
     }
 
-    /// After a silence what is held may be old: what has ended meanwhile because of it may run
+    /// After a silence the orders may be old: what has ended meanwhile because of it may run
     /// elsewhere, and begins again only when the server has listed it anew.
     fn listen(&mut self, silent_after: Duration) {
         let before = std::mem::replace(&mut self.heard, *self.workplace.heard.borrow());
@@ -271,10 +271,10 @@ impl Worker {
         let silent = now.clock.since(before.clock) >= silent_after;
         if silent && self.converge.has_deadlines() {
             self.returned = true;
-            self.converge.held.authority = Authority::Doubtful;
+            self.converge.orders.authority = Authority::Doubtful;
             self.list_again.send_modify(|count| *count = count.wrapping_add(1));
         }
-        self.returned = self.returned && self.converge.held.authority == Authority::Doubtful;
+        self.returned = self.returned && self.converge.orders.authority == Authority::Doubtful;
     }
 
     fn tell_strays(&mut self, report: &Report) {
@@ -315,7 +315,7 @@ impl Worker {
         };
         let until = match result {
             Ok(Some(assignment)) => {
-                self.converge.held.note(News::Applied(Box::new(assignment)));
+                self.converge.orders.note(News::Applied(Box::new(assignment)));
                 None
             }
             Ok(None) => Some(WRITE_AGAIN),
@@ -341,7 +341,7 @@ impl Worker {
         if too_early || !self.saving.is_empty() {
             return;
         }
-        if let Some(draft) = self.cache.changed(&self.converge.held, &self.workplace.place) {
+        if let Some(draft) = self.cache.changed(&self.converge.orders, &self.workplace.remit) {
             self.saving.spawn(async move {
                 let written = tokio::task::spawn_blocking(move || draft.write()).await;
                 written.unwrap_or(Ok(()))
@@ -378,9 +378,9 @@ impl Worker {
     /// Whoever empties the node means what the server has forgotten, too.
     fn see_to_the_forgotten(&mut self) {
         if *self.drained.borrow() {
-            self.converge.held.end_forgotten();
+            self.converge.orders.end_forgotten();
         }
-        let forgotten = self.converge.held.forgotten_here(&self.workplace.place);
+        let forgotten = self.converge.orders.forgotten_here(&self.workplace.remit);
         self.inside.send_if_modified(|known| put(&mut known.forgotten, forgotten));
     }
 }

@@ -12,7 +12,7 @@ use tombolo_model::Assignment;
 use crate::Monotonic;
 
 /// How long a claim lasts without a renewal. ICOS waits as long for a job's owner.
-pub const HOLD: Duration = Duration::from_secs(300);
+pub const LASTS: Duration = Duration::from_secs(300);
 /// When the holder says again that it has it: two renewals may be lost.
 pub const RENEW_AFTER: Duration = Duration::from_secs(100);
 
@@ -20,18 +20,18 @@ pub const RENEW_AFTER: Duration = Duration::from_secs(100);
 /// what they wrote has changed.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
-    seen: BTreeMap<String, (Claim, Monotonic)>,
+    seen: BTreeMap<String, (Written, Monotonic)>,
 }
 
-/// Who holds it, and until when by the holder's own words.
-type Claim = (Option<String>, Option<String>);
+/// What the holder wrote: its name, and until when it claims to have it.
+type Written = (Option<String>, Option<String>);
 
-/// Who has an Assignment.
+/// What a claim is worth by our own clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Hold {
+pub enum Claim {
     Free,
     /// Since when, by our clock, nobody has renewed it.
-    Held {
+    Standing {
         by: String,
         since: Monotonic,
     },
@@ -63,18 +63,18 @@ pub fn decide(
         return Decision::Leave(None);
     }
     match memory.look(assignment, now) {
-        Hold::Free | Hold::Lapsed { .. } => Decision::Write,
-        Hold::Held { by, since } if by == node => match now.since(since) >= RENEW_AFTER {
+        Claim::Free | Claim::Lapsed { .. } => Decision::Write,
+        Claim::Standing { by, since } if by == node => match now.since(since) >= RENEW_AFTER {
             true => Decision::Write,
             false => Decision::Wait(since + RENEW_AFTER),
         },
-        Hold::Held { since, .. } => Decision::Leave(Some(since + HOLD)),
+        Claim::Standing { since, .. } => Decision::Leave(Some(since + LASTS)),
     }
 }
 
 impl Memory {
     /// Who has it, by what was seen so far.
-    pub fn look(&mut self, assignment: &Assignment, now: Monotonic) -> Hold {
+    pub fn look(&mut self, assignment: &Assignment, now: Monotonic) -> Claim {
         let uid = assignment.metadata.uid.clone().unwrap_or_default();
         let status = assignment.status.as_ref();
         let holder = status.and_then(|status| status.agent.clone());
@@ -86,9 +86,9 @@ impl Memory {
         }
         let since = known.1;
         match holder {
-            None => Hold::Free,
-            Some(by) if now.since(since) >= HOLD => Hold::Lapsed { by },
-            Some(by) => Hold::Held { by, since },
+            None => Claim::Free,
+            Some(by) if now.since(since) >= LASTS => Claim::Lapsed { by },
+            Some(by) => Claim::Standing { by, since },
         }
     }
 

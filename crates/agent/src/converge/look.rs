@@ -37,8 +37,8 @@ impl Converge {
                 }
             }
         }
-        let ours = self.held.assignments.values();
-        for assignment in ours.filter(|found| desired::is_ours(found, &self.place)) {
+        let ours = self.orders.assignments.values();
+        for assignment in ours.filter(|found| desired::is_ours(found, &self.remit)) {
             nearby.assign(assignment);
         }
         nearby
@@ -46,7 +46,7 @@ impl Converge {
 
     /// During an update callers are sent to the revision that is known to be well, and to it alone.
     fn stands_beside_the_good_one(&self, look: &Look, id: &Id) -> bool {
-        let Some(good) = self.held.good.get(&id.assignment) else { return false };
+        let Some(good) = self.orders.good.get(&id.assignment) else { return false };
         let good = Id { assignment: id.assignment.clone(), revision: good.revision };
         let runs = |(_, found): &(Engine, Instance)| matches!(found.state, State::Running(_));
         good != *id && look.instances.get(&good).is_some_and(runs)
@@ -55,30 +55,30 @@ impl Converge {
     /// Lets instances find out where their peers are now.
     pub(super) fn tell_peers(&mut self, look: &Look, nearby: &Nearby) {
         let Some(files) = &mut self.peer_files else { return };
-        let ours = self.held.assignments.iter();
+        let ours = self.orders.assignments.iter();
         let ours = ours.filter(|(_, found)| {
-            desired::is_ours(found, &self.place) && !found.spec.peers.is_empty()
+            desired::is_ours(found, &self.remit) && !found.spec.peers.is_empty()
         });
         let wanted: BTreeMap<String, String> =
             ours.map(|(uid, found)| (uid.clone(), peer_files::text(found, nearby))).collect();
         let runs: BTreeSet<&str> = look.instances.keys().map(|id| id.assignment.as_str()).collect();
-        let held = &self.held.assignments;
-        files.follow(&wanted, |uid| held.contains_key(uid) || runs.contains(uid));
+        let orders = &self.orders.assignments;
+        files.follow(&wanted, |uid| orders.contains_key(uid) || runs.contains(uid));
     }
 
     /// What is to run here.
     pub(super) fn jobs(&self, look: &Look, nearby: &Nearby) -> BTreeMap<String, Job> {
-        let ours = self.held.assignments.iter();
-        let ours = ours.filter(|(_, found)| desired::is_ours(found, &self.place));
+        let ours = self.orders.assignments.iter();
+        let ours = ours.filter(|(_, found)| desired::is_ours(found, &self.remit));
         ours.map(|(uid, assignment)| {
-            let revision = desired::revision(assignment, &self.held.entries);
+            let revision = desired::revision(assignment, &self.orders.entries);
             let around = Surroundings {
-                place: &self.place,
-                entries: &self.held.entries,
+                remit: &self.remit,
+                entries: &self.orders.entries,
                 engines: &self.engines,
-                held_ports: &held_ports(look, uid, revision),
+                ports_taken: &ports_taken(look, uid, revision),
                 nearby,
-                fallback: self.held.good.get(uid).map(|good| good.revision),
+                fallback: self.orders.good.get(uid).map(|good| good.revision),
             };
             let mut job = desired::job(assignment, &around);
             if let Some(error) = look.silent.get(&assignment.spec.engine) {
@@ -105,7 +105,7 @@ impl Converge {
             let Some(error) = &attempt.error else { continue };
             match observed.get(id) {
                 None | Some(Seen::Exited { .. } | Seen::Failed { .. }) => {
-                    let engine = self.held.assignments.get(&id.assignment);
+                    let engine = self.orders.assignments.get(&id.assignment);
                     let engine = engine.map(|assignment| assignment.spec.engine);
                     observed.insert(id.clone(), observe::failed(engine, error, attempt.count));
                 }
@@ -127,9 +127,9 @@ impl Converge {
     pub(super) fn check_on(&mut self, look: &Look) {
         let targets = look.instances.iter().filter_map(|(id, (engine, instance))| {
             let State::Running(running) = &instance.state else { return None };
-            let good = self.held.good.get(&id.assignment);
-            let now = self.held.assignments.get(&id.assignment)?;
-            let wanted = desired::revision(now, &self.held.entries) == id.revision;
+            let good = self.orders.good.get(&id.assignment);
+            let now = self.orders.assignments.get(&id.assignment)?;
+            let wanted = desired::revision(now, &self.orders.entries) == id.revision;
             let before = good.filter(|good| good.revision == id.revision && !wanted);
             let assignment = before.map_or(now, |good| &good.assignment);
             Some(Target {
@@ -145,17 +145,17 @@ impl Converge {
 }
 
 /// Ports of the machine that other revisions hold.
-fn held_ports(look: &Look, uid: &str, revision: u64) -> BTreeSet<NodePort> {
+fn ports_taken(look: &Look, uid: &str, revision: u64) -> BTreeSet<NodePort> {
     let others = look.instances.iter();
     let others = others.filter(|(id, _)| id.assignment == uid && id.revision != revision);
     let ports = others.filter_map(|(_, (_, instance))| match &instance.state {
         State::Running(running) | State::Stopping(running) => Some(&running.ports),
         State::Starting { .. } | State::Exited(_) | State::Failed(_) => None,
     });
-    let held = |port: &PublishedPort| {
+    let taken = |port: &PublishedPort| {
         Some(NodePort { transport: port.protocol.transport(), number: port.published? })
     };
-    ports.flatten().filter_map(held).collect()
+    ports.flatten().filter_map(taken).collect()
 }
 
 /// The instance that a status speaks of: the one that is wanted if it runs, or another that does.

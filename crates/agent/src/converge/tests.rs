@@ -6,7 +6,7 @@ use tombolo_driver::fake::Fake;
 use tombolo_identity::Remit;
 use tombolo_model::condition;
 
-use crate::held::News;
+use crate::orders::News;
 
 use super::*;
 
@@ -17,7 +17,7 @@ struct World {
     version: u64,
 }
 
-fn place() -> Remit {
+fn remit() -> Remit {
     Remit::Node { site: "north".to_owned(), node: "crane".to_owned() }
 }
 
@@ -37,16 +37,16 @@ fn assignment(uid: &str, change: Value) -> Assignment {
 }
 
 impl World {
-    fn new(engine: Fake, held: Held) -> World {
+    fn new(engine: Fake, orders: Orders) -> World {
         let driver: Arc<dyn Driver> = Arc::new(engine.clone());
         let drivers = Drivers::from([(Engine::Host, driver)]);
-        World { engine, converge: Converge::new(place(), drivers, held), seconds: 0, version: 1 }
+        World { engine, converge: Converge::new(remit(), drivers, orders), seconds: 0, version: 1 }
     }
 
     fn with(uid: &str, change: Value) -> World {
-        let mut world = World::new(Fake::new(Engine::Host), Held::default());
+        let mut world = World::new(Fake::new(Engine::Host), Orders::default());
         let assignments = vec![assignment(uid, change)];
-        world.converge.held.note(News::Listed { assignments, version: Some(1) });
+        world.converge.orders.note(News::Listed { assignments, version: Some(1) });
         world
     }
 
@@ -54,8 +54,8 @@ impl World {
         self.version += 1;
         let mut next = assignment(uid, change);
         next.metadata.resource_version = Some(self.version.to_string());
-        next.status = self.converge.held.assignments.get(uid).and_then(|old| old.status.clone());
-        self.converge.held.note(News::Applied(Box::new(next)));
+        next.status = self.converge.orders.assignments.get(uid).and_then(|old| old.status.clone());
+        self.converge.orders.note(News::Applied(Box::new(next)));
     }
 
     fn now(&self) -> Now {
@@ -87,7 +87,7 @@ impl World {
                 let mut written = write.assignment;
                 written.metadata.resource_version = Some(self.version.to_string());
                 written.status = Some(*status);
-                self.converge.held.note(News::Applied(Box::new(written)));
+                self.converge.orders.note(News::Applied(Box::new(written)));
             }
             while !self.converge.actions.is_empty() {
                 self.converge.next_done().await;
@@ -105,8 +105,8 @@ impl World {
     }
 
     fn id(&self, uid: &str) -> InstanceId {
-        let held = &self.converge.held;
-        let revision = desired::revision(&held.assignments[uid], &held.entries);
+        let orders = &self.converge.orders;
+        let revision = desired::revision(&orders.assignments[uid], &orders.entries);
         InstanceId::new(uid, revision).unwrap()
     }
 
@@ -126,7 +126,7 @@ impl World {
     }
 
     fn check(&self, uid: &str, expect: Expect) {
-        let status = self.converge.held.assignments[uid].status.clone().unwrap_or_default();
+        let status = self.converge.orders.assignments[uid].status.clone().unwrap_or_default();
         let mut text = format!("{}\n", self.done().join(", "));
         for found in &status.conditions {
             let kind = &found.kind;
@@ -187,7 +187,7 @@ async fn what_ends_is_started_again_and_counted() {
     world.engine.exits(&id, 1);
     world.settle().await;
     world.after(1).await;
-    let status = world.converge.held.assignments["web"].status.clone().unwrap();
+    let status = world.converge.orders.assignments["web"].status.clone().unwrap();
     assert_eq!(status.restarts, 1);
     assert_eq!(status.last_exit.unwrap().log, ["out of paper"]);
     assert_eq!(world.done(), ["start web@1", "start web@1"]);
@@ -222,7 +222,7 @@ async fn an_update_that_fails_goes_back_to_what_was_well() {
         world.engine.fails("web", Error::Invalid { what: "it is broken".to_owned() });
     }
     world.settle().await;
-    let status = world.converge.held.assignments["web"].status.clone().unwrap();
+    let status = world.converge.orders.assignments["web"].status.clone().unwrap();
     let degraded = condition::find(&status.conditions, condition::DEGRADED).unwrap();
     assert_eq!(degraded.reason, "RolledBack");
     assert!(condition::is_true(&status.conditions, condition::AVAILABLE));
@@ -238,7 +238,7 @@ async fn others_are_sent_to_the_old_one_until_the_new_one_is_well() {
     world.settle().await;
     world.after(3).await;
     let told = |world: &World| {
-        let status = world.converge.held.assignments["web"].status.clone().unwrap();
+        let status = world.converge.orders.assignments["web"].status.clone().unwrap();
         (status.instance.unwrap(), status.ports[0].published)
     };
     let reached = async |world: &World| {
@@ -268,10 +268,10 @@ async fn what_is_not_assigned_any_more_stops_once_a_server_says_so() {
     let mut world = World::with("web", json!({}));
     world.settle().await;
     let engine = world.engine.clone();
-    let mut again = World::new(engine, Held::default());
+    let mut again = World::new(engine, Orders::default());
     again.settle().await;
     assert_eq!(again.done(), ["start web@1"], "nobody has said anything yet");
-    again.converge.held.note(News::Listed { assignments: Vec::new(), version: Some(2) });
+    again.converge.orders.note(News::Listed { assignments: Vec::new(), version: Some(2) });
     again.settle().await;
     assert_eq!(again.done(), ["start web@1", "stop web@1", "remove web@1"]);
 }
@@ -281,9 +281,9 @@ async fn an_agent_that_comes_back_finds_everything_and_restarts_nothing() {
     let mut world = World::with("web", json!({}));
     world.settle().await;
     world.after(3).await;
-    let held = world.converge.held.clone();
+    let orders = world.converge.orders.clone();
     let mut again =
-        World::new(world.engine.clone(), Held { authority: Authority::Doubtful, ..held });
+        World::new(world.engine.clone(), Orders { authority: Authority::Doubtful, ..orders });
     again.settle().await;
     assert_eq!(again.done(), ["start web@1"]);
     again.engine.reboots();
@@ -298,7 +298,7 @@ async fn an_engine_that_is_away_is_told_and_nothing_is_started_twice() {
     world.after(3).await;
     world.engine.unreachable();
     world.settle().await;
-    let status = world.converge.held.assignments["web"].status.clone().unwrap();
+    let status = world.converge.orders.assignments["web"].status.clone().unwrap();
     let degraded = condition::find(&status.conditions, condition::DEGRADED).unwrap();
     assert_eq!(degraded.reason, "EngineUnreachable");
     let report = world.look().await;
@@ -367,11 +367,11 @@ async fn what_is_deleted_is_let_go_of_only_when_it_is_gone() {
     let mut world = World::with("web", json!({}));
     world.settle().await;
     world.engine.stubborn("web");
-    let mut going = world.converge.held.assignments["web"].clone();
+    let mut going = world.converge.orders.assignments["web"].clone();
     going.metadata.deletion_timestamp = Some(Time(Timestamp::from_second(9).unwrap()));
     going.metadata.finalizers = Some(vec![FINALIZER_ASSIGNMENT.to_owned()]);
     going.metadata.resource_version = Some("1000".to_owned());
-    world.converge.held.note(News::Applied(Box::new(going)));
+    world.converge.orders.note(News::Applied(Box::new(going)));
     let now = Now {
         clock: Monotonic::default(),
         time: Timestamp::from_second(9).unwrap(),

@@ -27,7 +27,7 @@ fn assignment(change: &[(&str, Value)]) -> Assignment {
     serde_json::from_value(value).unwrap()
 }
 
-fn place() -> Remit {
+fn remit() -> Remit {
     Remit::Node { site: "north".to_owned(), node: "crane".to_owned() }
 }
 
@@ -80,7 +80,7 @@ fn a_secret_that_changes_restarts_whoever_names_it() {
 
 #[test]
 fn ours_is_what_names_the_node_or_what_it_has_taken() {
-    let ours = |change: &[(&str, Value)]| is_ours(&assignment(change), &place());
+    let ours = |change: &[(&str, Value)]| is_ours(&assignment(change), &remit());
     assert!(ours(&[]));
     assert!(!ours(&[("/spec/site", json!("south"))]));
     assert!(!ours(&[("/spec/node", json!("lift"))]));
@@ -100,7 +100,7 @@ fn an_instance_is_told_who_it_is_and_where_its_peers_are() {
         "env": {"TOMBOLO_SITE": "mine"}}}),
     )]);
     let change: Vec<(&str, Value)> = env.into_iter().collect();
-    let spec = resolve(&assignment(&change), 1, &place(), &Entries::new(), &nearby).unwrap();
+    let spec = resolve(&assignment(&change), 1, &remit(), &Entries::new(), &nearby).unwrap();
     let of = |name: &str| {
         spec.env.get(name).map(|value| String::from_utf8(value.expose().to_vec()).unwrap())
     };
@@ -120,7 +120,7 @@ fn an_instance_is_told_who_it_is_and_where_its_peers_are() {
 fn what_the_site_allows_is_what_the_driver_is_told() {
     let allowed = |change: &[(&str, Value)]| {
         let (entries, nearby) = (Entries::new(), Nearby::default());
-        let spec = resolve(&assignment(change), 1, &place(), &entries, &nearby).unwrap();
+        let spec = resolve(&assignment(change), 1, &remit(), &entries, &nearby).unwrap();
         (spec.check_allowed().is_ok(), spec.allow.into_iter().collect::<Vec<_>>())
     };
     let root = ("/spec/run", json!({"process": {"command": ["web"], "user": "root"}}));
@@ -135,7 +135,7 @@ fn a_container_finds_the_file_of_its_peers_in_a_folder_that_it_cannot_write() {
     let nearby = Nearby { files: Some("/var/lib/peers".into()), ..Nearby::default() };
     let resolve = |run: Value| {
         let change = [("/spec/run", run), ("/spec/engine", json!("docker"))];
-        resolve(&assignment(&change), 1, &place(), &Entries::new(), &nearby).unwrap()
+        resolve(&assignment(&change), 1, &remit(), &Entries::new(), &nearby).unwrap()
     };
     let spec = resolve(json!({"container": {"image": "web"}}));
     let Workload::Container(container) = &spec.workload else { panic!("{spec:?}") };
@@ -177,19 +177,19 @@ fn a_port_that_is_opened_further_restarts_it_and_is_open_on_the_address_of_the_m
     let revision = |from: &str| revision(&assigned(from), &Entries::new());
     assert_ne!(revision("node"), revision("public"));
     let here = Nearby { address: "10.0.0.7".parse().ok(), ..Nearby::default() };
-    let spec = resolve(&assigned("node"), 1, &place(), &Entries::new(), &here).unwrap();
+    let spec = resolve(&assigned("node"), 1, &remit(), &Entries::new(), &here).unwrap();
     let on = spec.opens_on(spec.ports.iter().find(|port| port.port == 80).unwrap().reach);
     assert_eq!(on, here.address);
 }
 
 #[test]
 fn two_revisions_stand_side_by_side_unless_they_need_the_same_port() {
-    let exclusive = |change: &[(&str, Value)], held: &[u16]| {
+    let exclusive = |change: &[(&str, Value)], orders: &[u16]| {
         let around = Surroundings {
-            place: &place(),
+            remit: &remit(),
             entries: &Entries::new(),
             engines: &BTreeSet::from([Engine::Host]),
-            held_ports: &held
+            ports_taken: &orders
                 .iter()
                 .map(|number| NodePort { transport: Transport::Tcp, number: *number })
                 .collect(),

@@ -113,7 +113,7 @@ async fn check_survives(name: &str, path: &'static str) {
     let clock = Clock::start();
     let (_heartbeats, heard) = watch::channel(Some(clock.asked()));
     let workplace = Workplace {
-        place: Remit::Node { site: "north".to_owned(), node: "crane".to_owned() },
+        remit: Remit::Node { site: "north".to_owned(), node: "crane".to_owned() },
         machines: None,
         machine: "m".to_owned(),
         folder: Arc::new(Folder::open(folder.path()).unwrap()),

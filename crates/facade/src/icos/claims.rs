@@ -14,7 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use tombolo_model::condition::{DEGRADED, Finding, PROGRESSING, find, set};
 use tombolo_model::{Assignment, AssignmentStatus, ConditionStatus, Node, Reason};
-use tombolo_plan::claim::{HOLD, Hold, Memory, RENEW_AFTER};
+use tombolo_plan::claim::{Claim, LASTS, Memory, RENEW_AFTER};
 
 use super::job::{State, Type};
 use crate::clock::{Clock, time_of_day};
@@ -63,18 +63,18 @@ impl Claims {
     }
 
     /// Whether the asker may take the job: what is new and nobody's; what was begun and its owner
-    /// has not been heard of for [`HOLD`]; and what is to change about its own.
+    /// has not been heard of for [`LASTS`]; and what is to change about its own.
     pub(crate) fn executable(
         &self,
         assignment: &Assignment,
         asker: Asker<'_>,
         served: &Served,
     ) -> Result<(), Taken> {
-        let hold = self.hold(assignment);
-        judge(assignment, &hold, asker, served)
+        let claim = self.claim(assignment);
+        judge(assignment, &claim, asker, served)
     }
 
-    pub(crate) fn hold(&self, assignment: &Assignment) -> Hold {
+    pub(crate) fn claim(&self, assignment: &Assignment) -> Claim {
         let now = (self.clock)();
         self.memory().look(assignment, now)
     }
@@ -87,8 +87,8 @@ impl Claims {
         let same = AssignmentStatus { held_until: until, ..told.clone() };
         let now = (self.clock)();
         match self.memory().look(assignment, now) {
-            Hold::Held { since, .. } if now.since(since) < RENEW_AFTER => known != Some(&same),
-            Hold::Free | Hold::Held { .. } | Hold::Lapsed { .. } => true,
+            Claim::Standing { since, .. } if now.since(since) < RENEW_AFTER => known != Some(&same),
+            Claim::Free | Claim::Standing { .. } | Claim::Lapsed { .. } => true,
         }
     }
 
@@ -126,7 +126,7 @@ impl Served {
 
 fn judge(
     assignment: &Assignment,
-    hold: &Hold,
+    claim: &Claim,
     asker: Asker<'_>,
     served: &Served,
 ) -> Result<(), Taken> {
@@ -136,21 +136,21 @@ fn judge(
             return Err(Taken::ByNode { node: node.clone() });
         }
     }
-    let is_own = matches!(hold, Hold::Held { by, .. } if by == asker.owner);
-    match (Type::of(assignment), State::of(assignment), hold) {
+    let is_own = matches!(claim, Claim::Standing { by, .. } if by == asker.owner);
+    match (Type::of(assignment), State::of(assignment), claim) {
         (_, State::Finished, _) => Err(Taken::Done),
-        (_, _, Hold::Lapsed { .. }) => Ok(()),
-        (Type::Create, State::Created, Hold::Free) => Ok(()),
+        (_, _, Claim::Lapsed { .. }) => Ok(()),
+        (Type::Create, State::Created, Claim::Free) => Ok(()),
         // A promotion whose answer was lost is asked for again.
-        (_, _, Hold::Held { .. }) if is_own => Ok(()),
-        (_, _, Hold::Held { by, .. }) => Err(Taken::By { owner: by.clone() }),
-        (_, _, Hold::Free) => Err(Taken::NotYours),
+        (_, _, Claim::Standing { .. }) if is_own => Ok(()),
+        (_, _, Claim::Standing { by, .. }) => Err(Taken::By { owner: by.clone() }),
+        (_, _, Claim::Free) => Err(Taken::NotYours),
     }
 }
 
 /// Whether it is listed for the asker: what it has promoted already is not.
-pub(crate) fn is_listed(assignment: &Assignment, hold: &Hold, owner: &str) -> bool {
-    let is_own = matches!(hold, Hold::Held { by, .. } if by == owner);
+pub(crate) fn is_listed(assignment: &Assignment, claim: &Claim, owner: &str) -> bool {
+    let is_own = matches!(claim, Claim::Standing { by, .. } if by == owner);
     !(is_own && State::of(assignment) != State::Created)
 }
 
@@ -184,7 +184,7 @@ pub(crate) fn claimed(assignment: &Assignment, owner: &str, now: Timestamp) -> A
 }
 
 pub(crate) fn held_until(now: Timestamp) -> Time {
-    Time(now + HOLD)
+    Time(now + LASTS)
 }
 
 impl fmt::Display for Taken {
@@ -194,7 +194,7 @@ impl fmt::Display for Taken {
                 write!(formatter, "node {node:?} has an agent, which runs it by itself")
             }
             Taken::By { owner } => {
-                let seconds = HOLD.as_secs();
+                let seconds = LASTS.as_secs();
                 write!(
                     formatter,
                     "{owner:?} has it; another can take it when {owner:?} has said nothing for \

@@ -120,7 +120,7 @@ async fn executable_of(
     let mut jobs = Vec::new();
     for one in assignments.iter().filter(|one| one.spec.engine == engine) {
         let free = claims.executable(one, asker, &served).is_ok();
-        if free && is_listed(one, &claims.hold(one), &owner) {
+        if free && is_listed(one, &claims.claim(one), &owner) {
             let mut job = job::job(one, app_of(&caller, one).await?.as_ref());
             // The asker looks for its own name.
             job["orchestrator"] = json!(orchestrator);
@@ -154,7 +154,7 @@ async fn promote(
         })?;
         Ok(Some(claimed(assignment, asker.owner, claims.time())))
     });
-    hold(&caller, &taken.await?).await?;
+    put_finalizer(&caller, &taken.await?).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -269,7 +269,7 @@ async fn change(
 }
 
 /// From now on a deletion waits for whoever has taken it.
-async fn hold(caller: &Caller, assignment: &Assignment) -> Result<(), Refusal> {
+async fn put_finalizer(caller: &Caller, assignment: &Assignment) -> Result<(), Refusal> {
     set_holders(caller, assignment, |live| {
         let is_held = live.finalizers().iter().any(|holder| holder == FINALIZER_ASSIGNMENT);
         if is_held || live.metadata.deletion_timestamp.is_some() {

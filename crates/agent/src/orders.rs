@@ -1,5 +1,5 @@
 //! What the agent was told to run, by the server or, while that is away, by its own disk. Changed by
-//! [`Held::note`] with the news of [`crate::feed`]; read by [`crate::converge`].
+//! [`Orders::note`] with the news of [`crate::feed`]; read by [`crate::converge`].
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -42,7 +42,7 @@ pub struct Good {
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Held {
+pub struct Orders {
     /// Those that are for this node, and those of the site that are for any, by uid.
     pub assignments: BTreeMap<String, Assignment>,
     pub entries: Entries,
@@ -57,7 +57,7 @@ pub struct Held {
     pub(crate) gone: VecDeque<(String, Option<u64>)>,
 }
 
-impl Held {
+impl Orders {
     pub fn note(&mut self, news: News) {
         match news {
             News::Listed { assignments, version } => self.listed(assignments, version),
@@ -152,10 +152,10 @@ impl Held {
 
     /// Every Secret and ConfigMap that is named by what runs here and that the server can be asked for,
     /// with the entries that are needed: it hands out none for what it does not know.
-    pub fn wishes(&self, place: &Remit) -> Wishes {
+    pub fn wishes(&self, remit: &Remit) -> Wishes {
         let known = |found: &&Assignment| !self.is_forgotten(found);
         let mut wishes = Wishes::new();
-        for (source, key) in self.ours(place).filter(known).flat_map(desired::entries_named) {
+        for (source, key) in self.ours(remit).filter(known).flat_map(desired::entries_named) {
             wishes.entry(source).or_default().insert(key);
         }
         wishes
@@ -163,8 +163,8 @@ impl Held {
 
     /// Forgets what nobody names any more: a Secret is not kept longer than it is needed. What was
     /// forgotten by a server ends when that assigns the same instance anew.
-    pub fn tidy(&mut self, place: &Remit) {
-        let known = self.ours(place).filter(|found| !self.is_forgotten(found));
+    pub fn tidy(&mut self, remit: &Remit) {
+        let known = self.ours(remit).filter(|found| !self.is_forgotten(found));
         let known: BTreeSet<_> = known.map(instance_of).collect();
         let (forgotten, assignments) = (&mut self.forgotten, &mut self.assignments);
         forgotten.retain(|uid| {
@@ -175,7 +175,7 @@ impl Held {
             }
             !is_new
         });
-        let sources: BTreeSet<Source> = self.ours(place).flat_map(desired::sources).collect();
+        let sources: BTreeSet<Source> = self.ours(remit).flat_map(desired::sources).collect();
         self.entries.retain(|source, _| sources.contains(source));
         let known = &self.assignments;
         self.good.retain(|uid, _| known.contains_key(uid));
@@ -189,8 +189,8 @@ impl Held {
     }
 
     /// What runs here and no server knows, by namespace and name.
-    pub fn forgotten_here(&self, place: &Remit) -> Vec<String> {
-        let here = self.ours(place).filter(|found| self.is_forgotten(found));
+    pub fn forgotten_here(&self, remit: &Remit) -> Vec<String> {
+        let here = self.ours(remit).filter(|found| self.is_forgotten(found));
         let name = |found: &Assignment| {
             let metadata = &found.metadata;
             let part = |part: &Option<String>| part.clone().unwrap_or_default();
@@ -203,8 +203,8 @@ impl Held {
         assignment.metadata.uid.as_ref().is_some_and(|uid| self.forgotten.contains(uid))
     }
 
-    fn ours<'a>(&'a self, place: &'a Remit) -> impl Iterator<Item = &'a Assignment> {
-        self.assignments.values().filter(|found| desired::is_ours(found, place))
+    fn ours<'a>(&'a self, remit: &'a Remit) -> impl Iterator<Item = &'a Assignment> {
+        self.assignments.values().filter(|found| desired::is_ours(found, remit))
     }
 }
 
