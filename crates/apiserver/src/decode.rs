@@ -32,13 +32,13 @@ pub struct Decoded {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError {
     /// Where; none when it is the whole that is wrong.
-    pub place: Option<Place>,
+    pub position: Option<Position>,
     pub message: String,
 }
 
-/// A place in a text. Lines begin at 1; column 0 is the end of the line before.
+/// A position in a text. Lines begin at 1; column 0 is the end of the line before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Position {
     pub line: u64,
     pub column: u64,
 }
@@ -47,8 +47,8 @@ impl std::error::Error for DecodeError {}
 
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.place {
-            Some(Place { line, column }) => {
+        match self.position {
+            Some(Position { line, column }) => {
                 write!(f, "line {line} column {column}: {}", self.message)
             }
             None => f.write_str(&self.message),
@@ -79,8 +79,10 @@ pub fn yaml(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     let mut documents = yaml_documents(text(bytes)?)?;
     match (documents.pop(), documents.len()) {
         (Some(value), 0) => Ok(Decoded { value, duplicates: Vec::new() }),
-        (None, _) => Err(without_place("the document is empty".to_owned())),
-        (Some(_), more) => Err(without_place(format!("expected one document, found {}", more + 1))),
+        (None, _) => Err(without_position("the document is empty".to_owned())),
+        (Some(_), more) => {
+            Err(without_position(format!("expected one document, found {}", more + 1)))
+        }
     }
 }
 
@@ -97,20 +99,20 @@ pub fn yaml_documents(text: &str) -> Result<Vec<Value>, DecodeError> {
 
 fn text(bytes: &[u8]) -> Result<&str, DecodeError> {
     std::str::from_utf8(bytes).map_err(|error| {
-        without_place(format!("the text is not UTF-8 from byte {} on", error.valid_up_to()))
+        without_position(format!("the text is not UTF-8 from byte {} on", error.valid_up_to()))
     })
 }
 
-fn without_place(message: String) -> DecodeError {
-    DecodeError { place: None, message }
+fn without_position(message: String) -> DecodeError {
+    DecodeError { position: None, message }
 }
 
 fn json_error(error: &serde_json::Error) -> DecodeError {
     let text = error.to_string();
     let suffix = format!(" at line {} column {}", error.line(), error.column());
     let message = text.strip_suffix(&suffix).unwrap_or(&text).to_owned();
-    let place = Place { line: error.line() as u64, column: error.column() as u64 };
-    DecodeError { place: Some(place), message }
+    let position = Position { line: error.line() as u64, column: error.column() as u64 };
+    DecodeError { position: Some(position), message }
 }
 
 fn yaml_error(problem: &tombolo_yaml::Problem, text: &str) -> DecodeError {
@@ -119,7 +121,10 @@ fn yaml_error(problem: &tombolo_yaml::Problem, text: &str) -> DecodeError {
         Some(expected) => format!("{}; expected {expected}", problem.message),
         None => problem.message.clone(),
     };
-    DecodeError { place: Some(Place { line: at.line.into(), column: at.column.into() }), message }
+    DecodeError {
+        position: Some(Position { line: at.line.into(), column: at.column.into() }),
+        message,
+    }
 }
 
 /// What was met so far, over all the nodes of a body.

@@ -10,7 +10,7 @@ use crate::root::{EntryKind, Root, Seen};
 /// An engine and the file by which it was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Found {
+pub struct FoundEngine {
     pub name: &'static str,
     /// What it is to a Site; nothing for one that is only a part of another.
     pub engine: Option<Engine>,
@@ -47,20 +47,20 @@ const PLACES: &[(&str, Option<Engine>, EntryKind, &[&str])] = &[
     ),
 ];
 
-pub fn read(root: &Root) -> Vec<Found> {
+pub fn read(root: &Root) -> Vec<FoundEngine> {
     let is = |path: &str, kind| match root.entry(path) {
         Seen::Present(entry) => entry.kind == kind,
         Seen::Absent | Seen::Unreadable => false,
     };
     let found = PLACES.iter().filter_map(|(name, engine, kind, paths)| {
         let path = paths.iter().find(|path| is(path, *kind))?;
-        Some(Found { name, engine: *engine, path })
+        Some(FoundEngine { name, engine: *engine, path })
     });
     found.collect()
 }
 
 /// For the Node: the host itself is always an engine, the others once each.
-pub fn versions(found: &[Found]) -> Vec<EngineVersion> {
+pub fn versions(found: &[FoundEngine]) -> Vec<EngineVersion> {
     let mut engines = vec![Engine::Host];
     engines.extend(found.iter().filter_map(|found| found.engine));
     engines.dedup();

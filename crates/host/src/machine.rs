@@ -45,7 +45,7 @@ pub struct Machine {
     pub addresses: Vec<String>,
     pub hostname: Option<String>,
     /// Engines and the files by which they were found.
-    pub engines: Vec<engines::Found>,
+    pub engines: Vec<engines::FoundEngine>,
     #[serde(skip)]
     pub uuid_source: uuid::Source,
 }

@@ -12,7 +12,7 @@ use crate::{Remit, Role};
 pub mod document;
 pub mod table;
 
-use table::{Class, Members, Place, RULES, Rule};
+use table::{Class, Extent, Members, RULES, Rule};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verb {
@@ -106,7 +106,7 @@ pub fn authorize(subject: &Subject, attributes: &Attributes<'_>) -> Result<Permi
     let class = Class::of(attributes);
     let allowed = RULES.iter().any(|rule| {
         rule.covers(subject.role.name(), class, attributes.verb)
-            && rule.place.contains(subject, &attributes.target)
+            && rule.extent.contains(subject, &attributes.target)
     });
     if allowed {
         return Ok(Permit {
@@ -125,17 +125,17 @@ pub fn authorize(subject: &Subject, attributes: &Attributes<'_>) -> Result<Permi
 pub fn rules(subject: &Subject, namespace: &str) -> Rules {
     let mut rules = Rules::default();
     for rule in RULES.iter().filter(|rule| rule.roles.contains(&subject.role.name())) {
-        let names = match (rule.place, &subject.role) {
-            (Place::Anywhere, _) => Vec::new(),
-            (Place::OwnNamespace, _) if owns(subject, namespace) => Vec::new(),
-            (Place::OwnLease, Role::Agent(remit)) => vec![remit.lease()],
-            (Place::OwnNode, Role::Agent(Remit::Node { node, .. })) => vec![node.clone()],
+        let names = match (rule.extent, &subject.role) {
+            (Extent::Anywhere, _) => Vec::new(),
+            (Extent::OwnNamespace, _) if owns(subject, namespace) => Vec::new(),
+            (Extent::OwnLease, Role::Agent(remit)) => vec![remit.lease()],
+            (Extent::OwnNode, Role::Agent(Remit::Node { node, .. })) => vec![node.clone()],
             (
-                Place::OwnNamespace
-                | Place::OwnSite
-                | Place::NamedBySite
-                | Place::OwnNode
-                | Place::OwnLease,
+                Extent::OwnNamespace
+                | Extent::OwnSite
+                | Extent::NamedBySite
+                | Extent::OwnNode
+                | Extent::OwnLease,
                 _,
             ) => continue,
         };
@@ -244,23 +244,25 @@ impl Rule {
     }
 }
 
-impl Place {
+impl Extent {
     fn contains(self, subject: &Subject, target: &Target<'_>) -> bool {
         let resource = match target {
-            Target::Path(_) => return self == Place::Anywhere,
+            Target::Path(_) => return self == Extent::Anywhere,
             Target::Resource(resource) => resource,
         };
         match (self, &subject.role) {
-            (Place::Anywhere, _) => true,
-            (Place::OwnNamespace, _) => owns(subject, resource.namespace),
-            (Place::OwnSite | Place::NamedBySite, Role::Agent(remit)) => {
+            (Extent::Anywhere, _) => true,
+            (Extent::OwnNamespace, _) => owns(subject, resource.namespace),
+            (Extent::OwnSite | Extent::NamedBySite, Role::Agent(remit)) => {
                 resource.site == remit.site()
             }
-            (Place::OwnNode, Role::Agent(Remit::Node { node, .. })) => resource.node == node,
-            (Place::OwnLease, Role::Agent(remit)) => {
+            (Extent::OwnNode, Role::Agent(Remit::Node { node, .. })) => resource.node == node,
+            (Extent::OwnLease, Role::Agent(remit)) => {
                 resource.namespace == SYSTEM_NAMESPACE && remit.lease() == resource.name
             }
-            (Place::OwnSite | Place::NamedBySite | Place::OwnNode | Place::OwnLease, _) => false,
+            (Extent::OwnSite | Extent::NamedBySite | Extent::OwnNode | Extent::OwnLease, _) => {
+                false
+            }
         }
     }
 }
@@ -297,19 +299,19 @@ fn takes(attributes: &Attributes<'_>, class: Class) -> Vec<String> {
     for role in given {
         let mut rules = RULES.iter().filter(|rule| rule.covers(role, class, attributes.verb));
         let Some(rule) = rules.next() else { continue };
-        match (rule.place, attributes.target) {
-            (Place::OwnNamespace, Target::Resource(resource)) => match resource.namespace {
+        match (rule.extent, attributes.target) {
+            (Extent::OwnNamespace, Target::Resource(resource)) => match resource.namespace {
                 SYSTEM_NAMESPACE => (),
                 "" => takes.push(format!("{} within its own namespace", role.as_str())),
                 namespace => takes.push(format!("{} of namespace {namespace:?}", role.as_str())),
             },
             (
-                Place::Anywhere
-                | Place::OwnSite
-                | Place::NamedBySite
-                | Place::OwnNode
-                | Place::OwnLease
-                | Place::OwnNamespace,
+                Extent::Anywhere
+                | Extent::OwnSite
+                | Extent::NamedBySite
+                | Extent::OwnNode
+                | Extent::OwnLease
+                | Extent::OwnNamespace,
                 _,
             ) => takes.push(role.as_str().to_owned()),
         }

@@ -95,7 +95,7 @@ pub struct Observed {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct JoinPlan {
     pub remit: Remit,
     pub make_site: bool,
     pub how: How,
@@ -188,7 +188,7 @@ pub fn join(
     applicant: &Applicant<'_>,
     observed: &Observed,
     now: Timestamp,
-) -> Result<Plan, Refused> {
+) -> Result<JoinPlan, Refused> {
     let record = observed.record.as_ref().filter(|record| record.hash == applicant.token.hash());
     let record = record.ok_or(Refused::UnknownToken)?;
     let end = record.created.saturating_add(TOKEN_LIFE_MAX).unwrap_or(Timestamp::MAX);
@@ -201,7 +201,7 @@ pub fn join(
         Remit::Node { .. } => observed.node.as_ref(),
         Remit::Site { .. } => observed.site.as_ref(),
     };
-    let plan = |how| Plan { remit: remit.clone(), make_site: observed.site.is_none(), how };
+    let plan = |how| JoinPlan { remit: remit.clone(), make_site: observed.site.is_none(), how };
     if let Some(used) = &record.used {
         let ours = used.by == remit.name();
         let is_written = known.is_some_and(|known| {
@@ -323,7 +323,7 @@ pub fn standing(
 }
 
 /// How it came in, as a clause for people.
-impl fmt::Display for Plan {
+impl fmt::Display for JoinPlan {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.remit {
             Remit::Node { .. } => "node",

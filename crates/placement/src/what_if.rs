@@ -29,7 +29,7 @@ pub struct World {
 
 /// One thing that is different.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Change {
+pub enum Supposition {
     FailSite(String),
     FailNode(String),
     DrainSite(String),
@@ -65,7 +65,7 @@ pub struct Difference {
 /// Plans over the changed world.
 pub fn what_if(
     world: &World,
-    changes: &[Change],
+    changes: &[Supposition],
     options: &Options,
     limits: &Limits<'_>,
 ) -> Result<WhatIf, Trouble> {
@@ -84,9 +84,9 @@ pub fn what_if(
 
 impl World {
     /// Makes one change, or says that what it names does not exist.
-    pub fn apply(&mut self, change: &Change, options: &mut Options) -> Result<(), Trouble> {
+    pub fn apply(&mut self, change: &Supposition, options: &mut Options) -> Result<(), Trouble> {
         match change {
-            Change::FailSite(name) => {
+            Supposition::FailSite(name) => {
                 site(&mut self.sites, name)?;
                 let of_site = |node: &&mut Shared<Node>| node.spec.site == *name;
                 let nodes: BTreeSet<String> = self
@@ -101,30 +101,30 @@ impl World {
                 self.lose(&nodes);
                 self.cut(EndKind::Site, name);
             }
-            Change::FailNode(name) => {
+            Supposition::FailNode(name) => {
                 fail(node(&mut self.nodes, name)?);
                 self.lose(&BTreeSet::from([name.clone()]));
                 self.cut(EndKind::Node, name);
             }
-            Change::DrainSite(name) => {
+            Supposition::DrainSite(name) => {
                 let site = site(&mut self.sites, name)?;
                 site.spec.unschedulable = true;
                 site.spec.taints.push(drain());
             }
-            Change::DrainNode(name) => {
+            Supposition::DrainNode(name) => {
                 let node = node(&mut self.nodes, name)?;
                 node.spec.unschedulable = true;
                 node.spec.taints.push(drain());
             }
-            Change::LinkDown(name) => {
+            Supposition::LinkDown(name) => {
                 let found =
                     self.links.iter_mut().find(|link| link.metadata.name.as_ref() == Some(name));
                 take_down(found.ok_or_else(|| Trouble::not_found(About::Link(name.clone())))?);
             }
-            Change::AddSite(site) => self.sites.push(site.clone()),
-            Change::AddNode(node) => self.nodes.push(node.clone()),
-            Change::AddLink(link) => self.links.push(link.clone()),
-            Change::Weights(weights) => {
+            Supposition::AddSite(site) => self.sites.push(site.clone()),
+            Supposition::AddNode(node) => self.nodes.push(node.clone()),
+            Supposition::AddLink(link) => self.links.push(link.clone()),
+            Supposition::Weights(weights) => {
                 options.weights = Some(weights.clone());
                 options.scope = Scope::All;
             }

@@ -15,7 +15,7 @@ use tombolo_model::{About, App, AppId, Shared, Trouble};
 use tombolo_placement::explain::pair;
 use tombolo_placement::plan::{AppPlan, InstancePlan, Outcome, Plan, Step};
 use tombolo_placement::select::Limits;
-use tombolo_placement::what_if::{Change, World, what_if as suppose};
+use tombolo_placement::what_if::{Supposition, World, what_if as suppose};
 use tombolo_placement::{Continuum, Options, Scope};
 
 use crate::Monotonic;
@@ -231,26 +231,29 @@ pub fn what_if(
     })
 }
 
-fn changes(request: WhatIfRequest) -> Result<Vec<Change>, Trouble> {
+fn changes(request: WhatIfRequest) -> Result<Vec<Supposition>, Trouble> {
     let mut changes = Vec::new();
     changes.extend(request.fail.into_iter().map(|target| match target.kind {
-        TargetKind::Site => Change::FailSite(target.name),
-        TargetKind::Node => Change::FailNode(target.name),
-        TargetKind::Link => Change::LinkDown(target.name),
+        TargetKind::Site => Supposition::FailSite(target.name),
+        TargetKind::Node => Supposition::FailNode(target.name),
+        TargetKind::Link => Supposition::LinkDown(target.name),
     }));
     for target in request.drain {
         changes.push(match target.kind {
-            TargetKind::Site => Change::DrainSite(target.name),
-            TargetKind::Node => Change::DrainNode(target.name),
+            TargetKind::Site => Supposition::DrainSite(target.name),
+            TargetKind::Node => Supposition::DrainNode(target.name),
             TargetKind::Link => {
                 return Err(Trouble::new(About::Link(target.name), "it cannot be drained"));
             }
         });
     }
-    changes.extend(request.add_sites.into_iter().map(|site| Change::AddSite(Shared::from(site))));
-    changes.extend(request.add_nodes.into_iter().map(|node| Change::AddNode(Shared::from(node))));
-    changes.extend(request.add_links.into_iter().map(|link| Change::AddLink(Shared::from(link))));
-    changes.extend(request.weights.map(Change::Weights));
+    changes
+        .extend(request.add_sites.into_iter().map(|site| Supposition::AddSite(Shared::from(site))));
+    changes
+        .extend(request.add_nodes.into_iter().map(|node| Supposition::AddNode(Shared::from(node))));
+    changes
+        .extend(request.add_links.into_iter().map(|link| Supposition::AddLink(Shared::from(link))));
+    changes.extend(request.weights.map(Supposition::Weights));
     Ok(changes)
 }
 

@@ -98,7 +98,7 @@ fn an_alias_bomb_does_not_grow() {
         bomb.push_str(&format!("a{level}: &a{level} [{before}]\n"));
     }
     let error = yaml(bomb.as_bytes()).expect_err("it is a bomb");
-    assert!(error.place.is_some(), "{error}");
+    assert!(error.position.is_some(), "{error}");
 }
 
 proptest! {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use tombolo_identity::Remit;
-use tombolo_identity::joining::{How, Plan};
+use tombolo_identity::joining::{How, JoinPlan};
 use tombolo_model::event::Tone;
 use tombolo_model::site::Engine;
 use tombolo_model::{Reason, keys, names};
@@ -20,7 +20,7 @@ use crate::{Gate, nodes};
 pub(super) async fn take_in(
     gate: &Gate,
     wanted: &Join,
-    plan: &Plan,
+    plan: &JoinPlan,
     live: Option<Value>,
     marks: &Value,
     record: &Record,
@@ -47,7 +47,7 @@ pub(super) async fn take_in(
 pub(super) async fn make_site(
     gate: &Gate,
     wanted: &Join,
-    plan: &Plan,
+    plan: &JoinPlan,
     record: &Record,
 ) -> Result<(), Unwritten> {
     match (&plan.remit, plan.make_site) {
@@ -68,7 +68,7 @@ pub(super) async fn make_site(
 pub(super) async fn finish(
     gate: &Gate,
     wanted: &Join,
-    plan: &Plan,
+    plan: &JoinPlan,
     record: &Record,
 ) -> Result<(), Unwritten> {
     let (resources, remit) = (gate.resources(), &plan.remit);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::Verb;
-use super::table::{Class, Place, RULES};
+use super::table::{Class, Extent, RULES};
 use crate::subject::RoleName;
 
 const HEAD: &str = "\
@@ -67,32 +67,32 @@ pub fn render() -> String {
 
 fn cell(role: RoleName, class: Class) -> String {
     let mut parts = Vec::new();
-    let places = [
-        Place::Anywhere,
-        Place::OwnNamespace,
-        Place::OwnSite,
-        Place::NamedBySite,
-        Place::OwnNode,
-        Place::OwnLease,
+    let extents = [
+        Extent::Anywhere,
+        Extent::OwnNamespace,
+        Extent::OwnSite,
+        Extent::NamedBySite,
+        Extent::OwnNode,
+        Extent::OwnLease,
     ];
-    for place in places {
+    for extent in extents {
         let allowed: Vec<Verb> = Verb::SERVED
             .iter()
             .copied()
             .filter(|verb| {
-                RULES.iter().any(|rule| rule.place == place && rule.covers(role, class, *verb))
+                RULES.iter().any(|rule| rule.extent == extent && rule.covers(role, class, *verb))
             })
             .collect();
         if allowed.is_empty() {
             continue;
         }
-        let where_ = match place {
-            Place::Anywhere => "",
-            Place::OwnNamespace => " in its own namespace",
-            Place::OwnSite => " of its own site",
-            Place::NamedBySite => " when an assignment of its own site names it",
-            Place::OwnNode => " of its own node",
-            Place::OwnLease => " of its own heartbeat",
+        let where_ = match extent {
+            Extent::Anywhere => "",
+            Extent::OwnNamespace => " in its own namespace",
+            Extent::OwnSite => " of its own site",
+            Extent::NamedBySite => " when an assignment of its own site names it",
+            Extent::OwnNode => " of its own node",
+            Extent::OwnLease => " of its own heartbeat",
         };
         parts.push(format!("{}{where_}", words(&allowed)));
     }

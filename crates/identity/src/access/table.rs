@@ -7,17 +7,17 @@ use super::{Attributes, Resource, Target, Verb};
 use crate::subject::RoleName;
 use crate::token::SYSTEM_NAMESPACE;
 
-/// A row: each of the roles may do each of the verbs to each of the classes, in that place.
+/// A row: each of the roles may do each of the verbs to each of the classes, within that extent.
 #[derive(Debug)]
 pub struct Rule {
     pub roles: &'static [RoleName],
     pub verbs: &'static [Verb],
     pub classes: &'static [Class],
-    pub place: Place,
+    pub extent: Extent,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Extent {
     Anywhere,
     /// The namespace that the subject's token or certificate names.
     OwnNamespace,
@@ -126,33 +126,33 @@ pub const RULES: &[Rule] = &[
         roles: &[Anonymous, Guest, User, Manager, Agent, SiteAgent, System],
         verbs: &[Verb::Get],
         classes: &[Health],
-        place: Place::Anywhere,
+        extent: Extent::Anywhere,
     },
     Rule {
         roles: &[Guest, User, Manager, Agent, SiteAgent, System],
         verbs: &[Verb::Get],
         classes: &[Discovery],
-        place: Place::Anywhere,
+        extent: Extent::Anywhere,
     },
     Rule {
         roles: &[Guest, User, Manager, Agent, SiteAgent, System],
         verbs: &[Verb::Create],
         classes: &[OwnReviews],
-        place: Place::Anywhere,
+        extent: Extent::Anywhere,
     },
     // A facade has no rights of its own: it acts as whoever calls it.
     Rule {
         roles: &[Guest, User, Manager],
         verbs: &[Verb::Get, Verb::Create, Verb::Update, Verb::Patch, Verb::Delete],
         classes: &[Facades],
-        place: Place::Anywhere,
+        extent: Extent::Anywhere,
     },
     // An agent of another project that has a certificate of ours pulls its jobs there.
     Rule {
         roles: &[Agent],
         verbs: &[Verb::Get, Verb::Update, Verb::Patch, Verb::Delete],
         classes: &[Facades],
-        place: Place::Anywhere,
+        extent: Extent::Anywhere,
     },
     // Everything may be read except what opens doors: Secrets and JoinTokens.
     Rule {
@@ -172,14 +172,14 @@ pub const RULES: &[Rule] = &[
             Definitions,
             OtherKinds,
         ],
-        place: Place::Anywhere,
+        extent: Extent::Anywhere,
     },
     // Whoever may see that something runs may see what it says.
     Rule {
         roles: &[Guest, User, Manager],
         verbs: &[Verb::Get],
         classes: &[AssignmentLogs],
-        place: Place::Anywhere,
+        extent: Extent::Anywhere,
     },
     // Managers are left out, as they are with Secrets and Apps: machines are theirs, what runs on
     // them is not.
@@ -187,61 +187,61 @@ pub const RULES: &[Rule] = &[
         roles: &[User],
         verbs: &[Verb::Create],
         classes: &[AssignmentSessions],
-        place: Place::OwnNamespace,
+        extent: Extent::OwnNamespace,
     },
     // Assignments are left out: the loops write them, and deleting one would undeploy.
     Rule {
         roles: &[User],
         verbs: WRITE,
         classes: &[Apps, Policies, ConfigMaps, Secrets, Events, Leases, OtherKinds],
-        place: Place::OwnNamespace,
+        extent: Extent::OwnNamespace,
     },
-    Rule { roles: &[User], verbs: READ, classes: &[Secrets], place: Place::OwnNamespace },
+    Rule { roles: &[User], verbs: READ, classes: &[Secrets], extent: Extent::OwnNamespace },
     Rule {
         roles: &[Manager],
         verbs: WRITE,
         classes: &[Sites, Nodes, Links, Policies, Namespaces, JoinTokens],
-        place: Place::Anywhere,
+        extent: Extent::Anywhere,
     },
-    Rule { roles: &[Manager], verbs: READ, classes: &[JoinTokens], place: Place::Anywhere },
+    Rule { roles: &[Manager], verbs: READ, classes: &[JoinTokens], extent: Extent::Anywhere },
     Rule {
         roles: &[Anonymous, Guest, User, Manager, Agent, SiteAgent, System],
         verbs: &[Verb::Get, Verb::Create],
         classes: &[Joining],
-        place: Place::Anywhere,
+        extent: Extent::Anywhere,
     },
     Rule {
         roles: &[Guest, User, Manager, Agent, SiteAgent, System],
         verbs: &[Verb::Get],
         classes: &[Lighthouse],
-        place: Place::Anywhere,
+        extent: Extent::Anywhere,
     },
     // Whoever registers decides where others go.
     Rule {
         roles: &[Manager, System],
         verbs: &[Verb::Create],
         classes: &[Lighthouse],
-        place: Place::Anywhere,
+        extent: Extent::Anywhere,
     },
     Rule {
         roles: &[Agent, SiteAgent],
         verbs: &[Verb::Get, Verb::Create],
         classes: &[Errands],
-        place: Place::Anywhere,
+        extent: Extent::Anywhere,
     },
     // What went wrong last in a loop names objects that these may read anyway.
     Rule {
         roles: &[Guest, User, Manager],
         verbs: &[Verb::Get],
         classes: &[Loops],
-        place: Place::Anywhere,
+        extent: Extent::Anywhere,
     },
     // Nothing is written. What is told of other Apps is what the caller may read of them.
     Rule {
         roles: &[Guest, User, Manager],
         verbs: &[Verb::Create],
         classes: &[Explanations],
-        place: Place::Anywhere,
+        extent: Extent::Anywhere,
     },
     // An agent converges to Assignments and reports on them; it never makes or deletes one. Of the
     // object beside its status it may change one thing, which the apiserver sees to: it takes hold of
@@ -250,13 +250,13 @@ pub const RULES: &[Rule] = &[
         roles: &[Agent, SiteAgent],
         verbs: READ,
         classes: &[Assignments],
-        place: Place::OwnSite,
+        extent: Extent::OwnSite,
     },
     Rule {
         roles: &[Agent, SiteAgent],
         verbs: &[Verb::Update, Verb::Patch],
         classes: &[Assignments, AssignmentStatus],
-        place: Place::OwnSite,
+        extent: Extent::OwnSite,
     },
     // A deployment manager of another project is an agent with a token instead of a certificate. A
     // manager could make a JoinToken and be the agent of any site: this gives no right beyond that.
@@ -264,54 +264,54 @@ pub const RULES: &[Rule] = &[
         roles: &[Manager],
         verbs: &[Verb::Update, Verb::Patch],
         classes: &[Assignments, AssignmentStatus],
-        place: Place::Anywhere,
+        extent: Extent::Anywhere,
     },
     // The server makes the Node at the joining; what people say about it is not the agent's.
-    Rule { roles: &[Agent], verbs: READ, classes: &[Nodes], place: Place::OwnNode },
+    Rule { roles: &[Agent], verbs: READ, classes: &[Nodes], extent: Extent::OwnNode },
     Rule {
         roles: &[Agent],
         verbs: &[Verb::Update, Verb::Patch],
         classes: &[NodeStatus],
-        place: Place::OwnNode,
+        extent: Extent::OwnNode,
     },
     // Machines of a cluster come and go with the cluster, and only its agent sees it. The server keeps
     // a Node at its site, whoever writes it.
-    Rule { roles: &[SiteAgent], verbs: READ, classes: &[Nodes], place: Place::OwnSite },
+    Rule { roles: &[SiteAgent], verbs: READ, classes: &[Nodes], extent: Extent::OwnSite },
     Rule {
         roles: &[SiteAgent],
         verbs: &[Verb::Create, Verb::Update, Verb::Patch, Verb::Delete],
         classes: &[Nodes],
-        place: Place::OwnSite,
+        extent: Extent::OwnSite,
     },
     Rule {
         roles: &[SiteAgent],
         verbs: &[Verb::Update, Verb::Patch],
         classes: &[NodeStatus],
-        place: Place::OwnSite,
+        extent: Extent::OwnSite,
     },
     Rule {
         roles: &[Agent, SiteAgent],
         verbs: READ,
         classes: &[Secrets, ConfigMaps],
-        place: Place::NamedBySite,
+        extent: Extent::NamedBySite,
     },
     Rule {
         roles: &[Agent, SiteAgent],
         verbs: &[Verb::Create, Verb::Update, Verb::Patch],
         classes: &[Events],
-        place: Place::OwnSite,
+        extent: Extent::OwnSite,
     },
     Rule {
         roles: &[Agent],
         verbs: &[Verb::Create, Verb::Update, Verb::Patch],
         classes: &[Events],
-        place: Place::OwnNode,
+        extent: Extent::OwnNode,
     },
     Rule {
         roles: &[Agent, SiteAgent],
         verbs: &[Verb::Get, Verb::List, Verb::Watch, Verb::Create, Verb::Update, Verb::Patch],
         classes: &[Leases],
-        place: Place::OwnLease,
+        extent: Extent::OwnLease,
     },
     // The loops of our own process write every kind; backups are none of their business.
     Rule {
@@ -345,7 +345,7 @@ pub const RULES: &[Rule] = &[
             Reviews,
             AllKinds,
         ],
-        place: Place::Anywhere,
+        extent: Extent::Anywhere,
     },
     Rule {
         roles: &[Admin],
@@ -362,7 +362,7 @@ pub const RULES: &[Rule] = &[
             Facades,
             OtherPaths,
         ],
-        place: Place::Anywhere,
+        extent: Extent::Anywhere,
     },
 ];
 

@@ -117,7 +117,8 @@ impl World {
         match churn {
             Churn::Kill(node) => {
                 let mut options = Options::default();
-                let _ = self.apply(&crate::what_if::Change::FailNode(name(node)), &mut options);
+                let _ =
+                    self.apply(&crate::what_if::Supposition::FailNode(name(node)), &mut options);
             }
             Churn::Revive(node) => {
                 if let Some(status) = &mut self.nodes[*node].status {
@@ -128,7 +129,8 @@ impl World {
             }
             Churn::Drain(node) => {
                 let mut options = Options::default();
-                let _ = self.apply(&crate::what_if::Change::DrainNode(name(node)), &mut options);
+                let _ =
+                    self.apply(&crate::what_if::Supposition::DrainNode(name(node)), &mut options);
             }
             Churn::Undrain(node) => {
                 self.nodes[*node].spec.taints.clear();

@@ -7,7 +7,7 @@ use super::*;
 use crate::testing::{web, world};
 
 #[track_caller]
-fn check(changes: &[Change], expect: Expect) {
+fn check(changes: &[Supposition], expect: Expect) {
     let text = "
         site a docker
         site b docker
@@ -40,39 +40,39 @@ fn check(changes: &[Change], expect: Expect) {
 fn shows_what_would_follow() {
     check(&[], expect![""]);
     check(
-        &[Change::FailNode("a1".into())],
+        &[Supposition::FailNode("a1".into())],
         expect![[r#"
         x: Some("a1") -> Some("b1")
         y: Some("a1") -> Some("b1")"#]],
     );
     check(
-        &[Change::FailSite("a".into())],
+        &[Supposition::FailSite("a".into())],
         expect![[r#"
         x: Some("a1") -> Some("b1")
         y: Some("a1") -> Some("b1")"#]],
     );
     check(
-        &[Change::DrainSite("a".into())],
+        &[Supposition::DrainSite("a".into())],
         expect![[r#"
         x: Some("a1") -> Some("b1")
         y: Some("a1") -> Some("b1")"#]],
     );
     let fast = Weights { performance: Some(1.0), ..Weights::default() };
     check(
-        &[Change::Weights(fast)],
+        &[Supposition::Weights(fast)],
         expect![[r#"
         x: Some("a1") -> Some("b1")
         y: Some("a1") -> Some("b1")"#]],
     );
-    let all = [Change::FailSite("a".into()), Change::FailSite("b".into())];
+    let all = [Supposition::FailSite("a".into()), Supposition::FailSite("b".into())];
     check(
         &all,
         expect![[r#"
         x: Some("a1") -> None
         y: Some("a1") -> None"#]],
     );
-    check(&[Change::LinkDown("a--b".into())], expect![""]);
-    check(&[Change::FailNode("c1".into())], expect!["node c1: does not exist"]);
+    check(&[Supposition::LinkDown("a--b".into())], expect![""]);
+    check(&[Supposition::FailNode("c1".into())], expect!["node c1: does not exist"]);
 }
 
 #[test]
@@ -86,10 +86,10 @@ fn a_site_that_is_added_comes_with_its_links() {
     };
     let old = "site a docker\nnode a1 a cpu=4\nsite b docker\nlink a b 50ms";
     let new = world("site c docker\nnode c1 c cpu=4\nsite a docker\nlink a c 5ms");
-    let site = Change::AddSite(new.sites[0].clone());
-    let node = Change::AddNode(new.nodes[0].clone());
-    let link = Change::AddLink(new.links[0].clone());
-    let feasible = |changes: &[Change]| {
+    let site = Supposition::AddSite(new.sites[0].clone());
+    let node = Supposition::AddNode(new.nodes[0].clone());
+    let link = Supposition::AddLink(new.links[0].clone());
+    let feasible = |changes: &[Supposition]| {
         let world = world(old).with([app()]);
         let found = what_if(&world, changes, &Options::default(), &Limits::default()).unwrap();
         found.plan.apps[0].outcome == Outcome::Placed
@@ -110,7 +110,7 @@ fn names_every_instance_that_goes_down_with_its_app() {
     ";
     // y would have a place on b1, but the App is placed whole or not at all.
     let app = web(json!([{"name": "x", "needs": {"sites": ["a"]}}, {"name": "y"}]));
-    let changes = [Change::FailNode("a1".into())];
+    let changes = [Supposition::FailNode("a1".into())];
     let world = world(text).with([app]);
     let found = what_if(&world, &changes, &Options::default(), &Limits::default()).unwrap();
     let said: Vec<String> = found
