@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::SystemTime;
 
 use tombolo_driver::{Instance, InstanceId, PublishedPort, State};
 use tombolo_model::ports::Transport;
@@ -14,11 +15,19 @@ const NAMED_MAX: usize = 4;
 /// How the kernel writes that a TCP socket listens.
 const LISTENS: &str = "0A";
 
-/// Whose the sockets are that were seen before, by their numbers. What belongs to none of our instances
-/// is not looked for again: to find that out, all their open files are read.
+/// So many looks find out whose a socket is. Between reading the table of the kernel and the open files of
+/// a process, the process may have handed its socket on to a child; a few looks later it is found there.
+const LOOKS_MAX: u8 = 3;
+
+/// Whose the sockets are that were seen before, by their numbers. To find that out, the open files of all
+/// our instances are read, so it is not done again for a socket that belongs to none of them.
 #[derive(Debug, Default)]
 pub(crate) struct Listeners {
-    known: BTreeMap<u64, Option<InstanceId>>,
+    owners: BTreeMap<u64, InstanceId>,
+    /// Sockets that none of our instances had open, and in how many looks.
+    strangers: BTreeMap<u64, u8>,
+    /// The instances among which the strangers were looked for, each with the time of its start.
+    asked: BTreeSet<(InstanceId, SystemTime)>,
 }
 
 /// A socket that takes connections.
@@ -46,25 +55,51 @@ impl Listeners {
         let open: Vec<Socket> =
             tables.iter().flatten().flat_map(|table| sockets(table)).filter(is_open).collect();
         let all: BTreeSet<u64> = open.iter().map(|socket| socket.inode).collect();
-        self.known.retain(|inode, _| all.contains(inode));
-        if all.iter().any(|inode| !self.known.contains_key(inode)) {
-            let ids = running.iter().map(|instance| &instance.id);
-            let found: BTreeMap<u64, &InstanceId> = ids
-                .flat_map(|id| members(id).into_iter().flat_map(open_sockets).map(move |s| (s, id)))
-                .collect();
-            for inode in all {
-                let owner = found.get(&inode).map(|id| (*id).clone());
-                self.known.entry(inode).or_insert(owner);
-            }
-        }
+        self.find_owners(&running, &all, members);
         for instance in &mut running {
-            let own = |socket: &&Socket| {
-                self.known.get(&socket.inode).and_then(Option::as_ref) == Some(&instance.id)
-            };
+            let own = |socket: &&Socket| self.owners.get(&socket.inode) == Some(&instance.id);
             let State::Running(state) = &instance.state else { continue };
             let own: Vec<Socket> = open.iter().filter(own).copied().collect();
             let note = note(&own, &state.ports);
             instance.notes.extend(note);
+        }
+    }
+
+    fn find_owners(
+        &mut self,
+        running: &[&mut Instance],
+        open: &BTreeSet<u64>,
+        members: &dyn Fn(&InstanceId) -> Vec<u32>,
+    ) {
+        let run = |instance: &&mut Instance| match &instance.state {
+            State::Running(running) => Some((instance.id.clone(), running.since)),
+            State::Starting { .. } | State::Stopping(_) => None,
+            State::Exited(_) | State::Failed(_) => None,
+        };
+        let asked: BTreeSet<_> = running.iter().filter_map(run).collect();
+        if !asked.is_subset(&self.asked) {
+            // A program may listen before it counts as running: what was a stranger then may be its own.
+            self.strangers.clear();
+        }
+        self.asked = asked;
+        self.owners.retain(|inode, _| open.contains(inode));
+        self.strangers.retain(|inode, _| open.contains(inode));
+        let settled = |inode: &u64| {
+            let looks = self.strangers.get(inode);
+            self.owners.contains_key(inode) || looks.is_some_and(|looks| *looks >= LOOKS_MAX)
+        };
+        if open.iter().all(settled) {
+            return;
+        }
+        for instance in running {
+            let own = members(&instance.id).into_iter().flat_map(open_sockets);
+            let own = own.filter(|inode| open.contains(inode));
+            self.owners.extend(own.map(|inode| (inode, instance.id.clone())));
+        }
+        self.strangers.retain(|inode, _| !self.owners.contains_key(inode));
+        for inode in open.iter().filter(|inode| !self.owners.contains_key(inode)) {
+            let looks = self.strangers.entry(*inode).or_default();
+            *looks = looks.saturating_add(1);
         }
     }
 }
@@ -75,7 +110,8 @@ fn note(sockets: &[Socket], ports: &[PublishedPort]) -> Option<String> {
         ports.iter().any(|port| {
             let same = port.published == Some(socket.port);
             let tcp = port.protocol.transport() == Transport::Tcp;
-            same && tcp && port.on.is_none_or(|on| on == socket.address)
+            // A program that speaks both protocols writes an address of IPv4 as one of IPv6.
+            same && tcp && port.on.is_none_or(|on| on == socket.address.to_canonical())
         })
     };
     let places: BTreeSet<String> = sockets
@@ -189,43 +225,89 @@ mod tests {
         assert_eq!(note(&everywhere, &[]).as_deref(), Some(told), "nobody knows of the port");
         let node: IpAddr = "10.0.0.7".parse().unwrap();
         assert_eq!(note(&[socket("10.0.0.7", 8080)], &[port(8080, Some(node))]), None);
+        let both = [socket("::ffff:10.0.0.7", 8080)];
+        assert_eq!(note(&both, &[port(8080, Some(node))]), None, "it is the same address");
         assert!(note(&everywhere, &[port(8080, Some(node))]).is_some());
         let many: Vec<Socket> = (1..=6).map(|port| socket("::", port)).collect();
         assert!(note(&many, &[]).unwrap().contains("[::]:4 and 2 more, which"));
     }
 
-    /// This very test as an instance: it has the socket, and the kernel says so.
-    #[test]
-    fn a_socket_of_an_instance_is_found_and_that_of_another_program_is_not_taken_for_it() {
-        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
-        let place = format!("0.0.0.0:{}", listener.local_addr().unwrap().port());
+    /// An instance that runs, or one that is still being started.
+    fn instance(id: &str, runs: bool) -> Instance {
         let running = Running {
             name: String::new(),
             pid: None,
-            since: std::time::SystemTime::UNIX_EPOCH,
+            since: SystemTime::UNIX_EPOCH,
             addresses: Vec::new(),
             ports: Vec::new(),
         };
-        let instance = |id: &str| Instance {
+        Instance {
             id: id.parse().unwrap(),
             origin: Origin::default(),
-            state: State::Running(running.clone()),
+            state: match runs {
+                true => State::Running(running),
+                false => State::Starting { doing: "starting".to_owned() },
+            },
             restarts: 0,
             last_exit: None,
             notes: Vec::new(),
             parts: Vec::new(),
-        };
-        let own = std::process::id();
-        let members = |id: &InstanceId| match id.assignment() {
-            "a" => vec![own],
+        }
+    }
+
+    fn everywhere() -> (TcpListener, String) {
+        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+        let place = format!("0.0.0.0:{}", listener.local_addr().unwrap().port());
+        (listener, place)
+    }
+
+    /// The processes of `a` are those of this test, and `b` has none.
+    fn members(id: &InstanceId) -> Vec<u32> {
+        match id.assignment() {
+            "a" => vec![std::process::id()],
             _ => Vec::new(),
-        };
+        }
+    }
+
+    fn is_told(instance: &Instance, place: &str) -> bool {
+        instance.notes.iter().any(|note| note.contains(place))
+    }
+
+    #[test]
+    fn a_socket_of_an_instance_is_found_and_that_of_another_program_is_not_taken_for_it() {
+        let (_listener, place) = everywhere();
         let mut listeners = Listeners::default();
         for _ in 0..2 {
-            let mut all = [instance("a.1"), instance("b.1")];
+            let mut all = [instance("a.1", true), instance("b.1", true)];
             listeners.note(&mut all, &members);
-            assert!(all[0].notes.iter().any(|note| note.contains(&place)), "{:?}", all[0].notes);
+            assert!(is_told(&all[0], &place), "{:?}", all[0].notes);
             assert!(all[1].notes.is_empty(), "{:?}", all[1].notes);
         }
+    }
+
+    #[test]
+    fn a_program_that_listens_before_it_counts_as_running_is_told_when_it_does() {
+        let (_listener, place) = everywhere();
+        let mut listeners = Listeners::default();
+        for _ in 0..2 * LOOKS_MAX {
+            let mut all = [instance("a.1", false), instance("b.1", true)];
+            listeners.note(&mut all, &members);
+            assert!(!is_told(&all[0], &place), "nobody says anything of a program that starts");
+        }
+        let mut all = [instance("a.1", true), instance("b.1", true)];
+        listeners.note(&mut all, &members);
+        assert!(is_told(&all[0], &place), "{:?}", all[0].notes);
+    }
+
+    #[test]
+    fn a_socket_that_is_handed_on_during_a_look_is_found_by_the_next() {
+        let (_listener, place) = everywhere();
+        let mut listeners = Listeners::default();
+        let nobody = |_: &InstanceId| Vec::new();
+        let mut all = [instance("a.1", true)];
+        listeners.note(&mut all, &nobody);
+        assert!(!is_told(&all[0], &place));
+        listeners.note(&mut all, &members);
+        assert!(is_told(&all[0], &place), "{:?}", all[0].notes);
     }
 }

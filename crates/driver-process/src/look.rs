@@ -1,7 +1,9 @@
 //! What there is of one instance, from its folder and the kernel's word alone. Called at every look
 //! of the driver; it changes nothing.
 
+use std::collections::BTreeSet;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tombolo_driver::{Error, Exit, Instance, Running, State, Usage};
@@ -37,7 +39,7 @@ pub(crate) fn usage(folder: &Folder) -> Option<Usage> {
     if folder.exit().is_some() || !run.main.alive() {
         return None;
     }
-    let members = members_of(&record, &run);
+    let members = members_of(&record.cgroups, &run);
     let stats: Vec<procfs::Stat> = members.iter().filter_map(|pid| procfs::stat(*pid)).collect();
     let (cpu, memory) = cgroup::used(&record.cgroups);
     // Without a cgroup, memory that several share is counted for each.
@@ -56,16 +58,23 @@ pub(crate) fn usage(folder: &Folder) -> Option<Usage> {
 /// The processes of an instance; none if it does not run.
 pub(crate) fn members(folder: &Folder) -> Vec<u32> {
     match (folder.instance(), folder.run()) {
-        (Some(record), Some(run)) => members_of(&record, &run),
+        (Some(record), Some(run)) => members_of(&record.cgroups, &run),
         (_, _) => Vec::new(),
     }
 }
 
-fn members_of(record: &InstanceRecord, run: &RunRecord) -> Vec<u32> {
-    match record.cgroups.is_empty() {
-        true => [vec![run.main.pid], procfs::descendants(run.main.pid)].concat(),
-        false => cgroup::members(&record.cgroups),
+fn members_of(cgroups: &[PathBuf], run: &RunRecord) -> Vec<u32> {
+    if !cgroups.is_empty() {
+        return cgroup::members(cgroups);
     }
+    // A child whose parent has ended belongs to the supervisor from then on; the main process belongs to
+    // nobody of ours once the supervisor was replaced.
+    let mut members: BTreeSet<u32> = BTreeSet::from([run.main.pid]);
+    members.extend(procfs::descendants(run.main.pid));
+    if run.supervisor.alive() {
+        members.extend(procfs::descendants(run.supervisor.pid));
+    }
+    members.into_iter().collect()
 }
 
 fn state(folder: &Folder, record: &InstanceRecord, boot_id: &str) -> State {
@@ -130,5 +139,43 @@ fn unseen(reason: Reason, message: String, folder: &Folder) -> Exit {
         reason,
         message: Some(message),
         log: logs::tail(folder, TAIL_LINES),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::process::{Command, Stdio};
+    use std::time::SystemTime;
+
+    use crate::procfs::ProcessKey;
+
+    use super::*;
+
+    #[test]
+    fn a_child_whose_parent_has_ended_is_still_of_the_instance_without_a_cgroup() {
+        // This test is the supervisor.
+        let own = rustix::process::getpid();
+        rustix::process::set_child_subreaper(Some(own)).unwrap();
+        let mut main = Command::new("sleep").arg("1000").spawn().unwrap();
+        let mut parent = Command::new("sh");
+        parent.args(["-c", "sleep 1000 >/dev/null & echo $!"]).stdout(Stdio::piped());
+        let mut parent = parent.spawn().unwrap();
+        let mut said = String::new();
+        parent.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        assert!(parent.wait().unwrap().success());
+        let orphan: u32 = said.trim().parse().unwrap();
+        let run = RunRecord {
+            boot_id: procfs::boot_id(),
+            supervisor: ProcessKey::of(std::process::id()).unwrap(),
+            main: ProcessKey::of(main.id()).unwrap(),
+            since: SystemTime::now(),
+        };
+        let members = members_of(&[], &run);
+        let number = rustix::process::Pid::from_raw(i32::try_from(orphan).unwrap()).unwrap();
+        rustix::process::kill_process(number, rustix::process::Signal::KILL).unwrap();
+        main.kill().unwrap();
+        main.wait().unwrap();
+        assert!(members.contains(&main.id()) && members.contains(&orphan), "{members:?}");
     }
 }
