@@ -16,11 +16,12 @@ use serde::{Deserialize, Serialize};
 use tombolo_identity::Remit;
 use tombolo_model::Assignment;
 use tombolo_model::phrase::with_causes;
+use tombolo_plan::agent::restored::RESTORE_LEAP;
 
 use crate::Error;
 use crate::credentials::{Folder, Written};
 use crate::desired::{self, Entries};
-use crate::orders::{Good, Orders, RESTORE_LEAP};
+use crate::orders::{Good, Orders};
 
 const FILE: &str = "assignments.json";
 /// A thousand large Assignments fit; more would not be ours.

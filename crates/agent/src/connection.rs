@@ -62,8 +62,6 @@ struct Ways {
 pub(crate) struct Replacer {
     ways: watch::Sender<Ways>,
     instance: String,
-    /// Which of the addresses is used.
-    turn: usize,
 }
 
 impl Connection {
@@ -72,7 +70,7 @@ impl Connection {
         instance: &str,
     ) -> Result<(Connection, Replacer), Error> {
         let (ways, receiver) = watch::channel(authenticated(credentials, instance, 0)?);
-        let replacer = Replacer { ways, instance: instance.to_owned(), turn: 0 };
+        let replacer = Replacer { ways, instance: instance.to_owned() };
         Ok((Connection { ways: receiver }, replacer))
     }
 
@@ -112,29 +110,10 @@ impl Connection {
 }
 
 impl Replacer {
-    /// After a renewal.
-    pub(crate) fn replace(&self, credentials: &Credentials) -> Result<(), Error> {
-        self.ways.send_replace(authenticated(credentials, &self.instance, self.turn)?);
+    /// From now on with these credentials and over a connection of their own, to one of the addresses.
+    pub(crate) fn replace(&self, credentials: &Credentials, address: usize) -> Result<(), Error> {
+        self.ways.send_replace(authenticated(credentials, &self.instance, address)?);
         Ok(())
-    }
-
-    /// Whether no address is left that was not tried since the last time this was so.
-    pub(crate) fn has_tried_all(&self, credentials: &Credentials) -> bool {
-        let count = credentials.identity.addresses.len();
-        self.turn % count == count - 1
-    }
-
-    /// New addresses were learnt: begin with the first.
-    pub(crate) fn begin_anew(&mut self, credentials: &Credentials) -> Result<(), Error> {
-        self.turn = 0;
-        self.replace(credentials)
-    }
-
-    /// After a controller could not be reached: the next address, if there is more than one, and in
-    /// any case another connection. One that was cut without a word would be waited on for minutes.
-    pub(crate) fn next_address(&mut self, credentials: &Credentials) -> Result<(), Error> {
-        self.turn += 1;
-        self.replace(credentials)
     }
 }
 
@@ -168,9 +147,9 @@ pub(crate) fn with_token(address: &str, authority_pem: &str, token: &str) -> Res
     client(config)
 }
 
-fn authenticated(credentials: &Credentials, instance: &str, turn: usize) -> Result<Ways, Error> {
+fn authenticated(credentials: &Credentials, instance: &str, address: usize) -> Result<Ways, Error> {
     let Identity { addresses, authority, certificate, .. } = &credentials.identity;
-    let address = &addresses[turn % addresses.len()];
+    let address = &addresses[address % addresses.len()];
     let mut config = config(address, authority)?;
     config.auth_info = AuthInfo {
         client_certificate_data: Some(BASE64.encode(certificate)),
@@ -255,6 +234,6 @@ impl std::fmt::Debug for Connection {
 
 impl std::fmt::Debug for Replacer {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Replacer").field("turn", &self.turn).finish_non_exhaustive()
+        formatter.debug_struct("Replacer").field("instance", &self.instance).finish_non_exhaustive()
     }
 }

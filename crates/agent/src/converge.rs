@@ -16,16 +16,16 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::ResourceExt as _;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tombolo_driver::{Deadline, Driver, Error, InstanceId, Spec};
+use tombolo_driver::{Driver, Error, InstanceId, Spec};
 use tombolo_identity::Remit;
-use tombolo_model::keys::FINALIZER_ASSIGNMENT;
 use tombolo_model::phrase::with_causes;
 use tombolo_model::{Assignment, Engine};
 use tombolo_plan::Monotonic;
+use tombolo_plan::agent::telling::{self, Ripe, Tell};
 use tombolo_plan::claim::{self, Decision};
+use tombolo_plan::instances::under_way::UnderWay;
 use tombolo_plan::instances::{
     self, Action, Authority, Desired, Id, Memory, Observed, Phase, Verb,
 };
@@ -40,16 +40,8 @@ use crate::peer_files::PeerFiles;
 use crate::report::{self, Sight};
 use crate::tell::{What, Write};
 
-/// More at once would be a load of its own on a small machine; the next look goes on.
-const ACTIONS_AT_ONCE_MAX: usize = 32;
 /// A driver that has not answered by then is tried again.
 const ACTION_TIMEOUT: Duration = Duration::from_secs(120);
-/// After a stop or a removal that failed; starts have a pause of their own in the plan.
-const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
-/// After an engine did not answer: it may have been one question only that got lost, and then there
-/// is no event to wait for.
-const SILENT_AGAIN: Duration = Duration::from_secs(1);
-
 pub type Drivers = BTreeMap<Engine, Arc<dyn Driver>>;
 
 #[derive(Debug)]
@@ -65,19 +57,13 @@ pub struct Converge {
     /// Only an agent with a folder keeps them.
     peer_files: Option<PeerFiles>,
     actions: JoinSet<Done>,
-    busy: BTreeMap<Id, Verb>,
-    attempts: BTreeMap<Id, Attempt>,
-    /// When those that run are to end without the agent, as their engine was last told.
-    deadlines: BTreeMap<Id, Option<Deadline>>,
+    /// Actions that came to their end since the last look.
+    ended: Vec<Done>,
+    under_way: UnderWay,
+    /// When each instance is to end without the agent, as its engine was last told.
+    deadlines: BTreeMap<Id, Option<instances::deadline::Deadline>>,
     has_deadlines: bool,
     lost_host: bool,
-}
-
-/// How often a start was tried, and why the last try failed.
-#[derive(Debug, Default)]
-struct Attempt {
-    count: u64,
-    error: Option<Error>,
 }
 
 /// An action that came to its end.
@@ -137,8 +123,8 @@ impl Converge {
             unanswered: Unanswered::default(),
             peer_files: None,
             actions: JoinSet::new(),
-            busy: BTreeMap::new(),
-            attempts: BTreeMap::new(),
+            ended: Vec::new(),
+            under_way: UnderWay::default(),
             deadlines: BTreeMap::new(),
             has_deadlines: false,
             lost_host: false,
@@ -161,46 +147,45 @@ impl Converge {
         let done = match self.actions.join_next().await {
             Some(Ok(done)) => done,
             Some(Err(error)) => {
-                // A task that panicked has not said whose it was: all are looked at anew.
                 tracing::error!(%error, "an action has failed badly");
-                self.busy.clear();
+                self.under_way.lost_count();
                 self.drivers.keys().for_each(|engine| self.unanswered.outdate(*engine));
                 return;
             }
             None => std::future::pending().await,
         };
-        self.note(done);
-    }
-
-    fn note(&mut self, done: Done) {
-        let Done { id, engine, verb, result } = done;
-        self.busy.remove(&id);
-        self.unanswered.outdate(engine);
-        if let Err(error) = &result {
-            let action = format!("{verb:?} {}@{:x}", id.assignment, id.revision);
+        self.unanswered.outdate(done.engine);
+        if let Err(error) = &done.result {
+            let action = format!("{:?} {}@{:x}", done.verb, done.id.assignment, done.id.revision);
             tracing::warn!(action, error = with_causes(error), "failed; the next look decides");
         }
-        match (verb, result) {
-            (Verb::Start, result) => self.attempts.entry(id).or_default().error = result.err(),
-            (Verb::Remove, Ok(())) => _ = self.attempts.remove(&id),
-            (Verb::Remove, Err(_)) | (Verb::Stop { .. }, _) => (),
+        self.ended.push(done);
+    }
+
+    fn note_what_ended(&mut self, now: Monotonic) {
+        for Done { id, engine, verb, result } in self.ended.drain(..) {
+            let result =
+                result.map_err(|error| (observe::retry(engine, &error), desired::problem(&error)));
+            self.under_way.ended(&id, verb, result, now);
         }
     }
 
     /// Looks, decides, acts; once. Takes no hint of what changed, and does not retry.
     pub async fn activate(&mut self, now: &Now) -> Report {
+        self.note_what_ended(now.clock);
         let look = observe::look(&self.drivers, &mut self.unanswered).await;
         self.lost_host = matches!(look.silent.get(&Engine::Host), Some(Error::Unreachable { .. }));
         let nearby = self.nearby(&look, now);
         self.tell_peers(&look, &nearby);
         let jobs = self.jobs(&look, &nearby);
-        let observed = self.observed(&look);
+        let observed = self.observed(&look, now);
         let desired = Desired {
             wanted: jobs.iter().map(|(uid, job)| (uid.clone(), job.wanted.clone())).collect(),
             authority: self.orders.authority,
             cut_off_since: now.cut_off_since,
             // A list is a word, too.
             unheard: now.unheard && self.orders.authority == Authority::Doubtful,
+            misses_an_engine: self.misses_an_engine(&look),
         };
         let plan = instances::plan(&desired, &observed, &self.memory, now.clock);
         self.memory = plan.memory;
@@ -210,32 +195,24 @@ impl Converge {
         let mut report = Report {
             strays: plan.strays,
             open_ports: look.open_ports(),
-            wake_at: plan.wake_at,
+            wake_at: [plan.wake_at, self.under_way.wake_at()].into_iter().flatten().min(),
             ..Report::default()
         };
-        if self.misses(&look) {
-            report.wake(now.clock + SILENT_AGAIN);
-        }
         self.write_claims(now, &mut report);
         self.write_statuses(&look, &observed, &jobs, &plan.phases, now, &mut report);
         for action in plan.actions {
-            if self.busy.len() >= ACTIONS_AT_ONCE_MAX {
+            if !self.under_way.has_room() {
                 report.deferred += 1;
                 continue;
             }
-            let job = jobs.get(&action.id.assignment);
-            let spec = job.and_then(|job| job.spec.as_ref().ok());
-            let spec = spec.filter(|spec| spec.id.revision() == action.id.revision).cloned();
-            let spec = spec.or_else(|| self.spec_of_good(&action.id, &nearby));
-            let deadline = job.and_then(|job| deadline::of(&job.wanted, now));
-            let spec = spec.map(|spec| Spec { deadline, ..spec });
+            let spec = self.spec(&action.id, &jobs, &nearby, now);
             self.begin(action, spec, &look, &mut report);
         }
         report
     }
 
     /// Whether an engine is silent on which something is to run here.
-    fn misses(&self, look: &Look) -> bool {
+    fn misses_an_engine(&self, look: &Look) -> bool {
         let mut ours =
             self.orders.assignments.values().filter(|found| desired::is_ours(found, &self.remit));
         ours.any(|assignment| look.silent.contains_key(&assignment.spec.engine))
@@ -258,24 +235,34 @@ impl Converge {
             tracing::error!(%action, "there is no engine for it");
             return;
         };
-        let (id, verb) = (id.clone(), action.verb);
-        if verb == Verb::Start {
-            if spec.is_none() {
-                tracing::error!(%action, "nobody knows how to start it");
-                return;
-            }
-            self.attempts.entry(id.clone()).or_default().count += 1;
+        if action.verb == Verb::Start && spec.is_none() {
+            tracing::error!(%action, "nobody knows how to start it");
+            return;
         }
         tracing::info!(%action, "applying");
-        self.busy.insert(id.clone(), verb);
+        self.under_way.begin(&action);
+        let (id, verb) = (id.clone(), action.verb);
         self.actions.spawn(async move {
             let result = apply(&*driver, &instance, verb, spec).await;
-            if result.is_err() && verb != Verb::Start {
-                tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
-            }
             Done { id, engine: driver.engine(), verb, result }
         });
         report.begun.push(action);
+    }
+
+    /// The driver's order for a revision: the one that is wanted, or one that was well before.
+    fn spec(
+        &self,
+        id: &Id,
+        jobs: &BTreeMap<String, Job>,
+        nearby: &Nearby,
+        now: &Now,
+    ) -> Option<Spec> {
+        let job = jobs.get(&id.assignment);
+        let wanted = job.and_then(|job| job.spec.as_ref().ok());
+        let wanted = wanted.filter(|spec| spec.id.revision() == id.revision).cloned();
+        let spec = wanted.or_else(|| self.spec_of_good(id, nearby))?;
+        let deadline = job.and_then(|job| deadline::of(&job.wanted, now));
+        Some(Spec { deadline, ..spec })
     }
 
     /// The order for a revision that was well before.
@@ -345,19 +332,19 @@ impl Converge {
             else {
                 continue;
             };
-            // From the disk, or about to be written already.
-            let known = assignment.metadata.resource_version.is_some();
-            if job.unanswered || !known || claimed.contains(&assignment.metadata.uid) {
-                continue;
-            }
-            let silent = look.silent.get(&assignment.spec.engine);
-            let gone = observed.keys().all(|id| id.assignment != *uid) && silent.is_none();
-            if desired::is_deleting(assignment) && gone {
-                if assignment.finalizers().iter().any(|holder| holder == FINALIZER_ASSIGNMENT) {
+            let ripe = match (claimed.contains(&assignment.metadata.uid), job.unanswered) {
+                (true, _) => Ripe::ClaimFirst,
+                (false, true) => Ripe::NotYet,
+                (false, false) => Ripe::Yes,
+            };
+            match telling::decide(assignment, ripe, look::left(look, observed, assignment)) {
+                Tell::Nothing => continue,
+                Tell::LetGo => {
                     let assignment = assignment.clone();
                     report.writes.push(Write { assignment, what: What::LetGo });
+                    continue;
                 }
-                continue;
+                Tell::Status => (),
             }
             let target = Id { assignment: uid.clone(), revision: job.wanted.revision };
             let instance = look::serving(look, &target, phase);

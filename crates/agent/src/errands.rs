@@ -20,6 +20,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tombolo_model::errand::{self, Errand, Refusal, What};
 use tombolo_model::phrase::with_causes;
+use tombolo_plan::agent::pauses::{self, Ended, Redial};
 use tower::ServiceExt as _;
 
 use crate::connection::{Connection, Flow, Wire};
@@ -29,12 +30,6 @@ use line::Line;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// The server says every 100 s that it is still there: without a word for so long, it is not.
 const SILENCE_MAX: Duration = Duration::from_secs(150);
-const PAUSE_MIN: Duration = Duration::from_millis(250);
-const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// A server that does not serve errands, or not to us, is asked seldom: each time is a handshake.
-const REFUSAL_PAUSE: Duration = Duration::from_secs(2 * 60);
-/// A connection that stood so long was a good one: the next pause is short again.
-const HEALTHY_AFTER: Duration = Duration::from_secs(10);
 /// An errand is a line, and its command the longest of it.
 const LINE_BYTES_MAX: usize = 256 * 1024;
 /// The server keeps to fewer; one that does not is not served.
@@ -43,33 +38,24 @@ const ERRANDS_MAX: usize = 256;
 /// Waits for errands and carries them out, for ever.
 pub(crate) async fn run(mut connection: Connection, drivers: Drivers) {
     let mut under_way = JoinSet::new();
-    let mut pause = PAUSE_MIN;
+    let mut redial = Redial::new(pauses::ERRANDS);
     loop {
         let began = Instant::now();
         let wire = connection.wire();
-        let mut pause_max = PAUSE_MAX;
-        tokio::select! {
+        let ended = tokio::select! {
             problem = wait(&wire, &drivers, &mut under_way) => {
-                tracing::debug!(%problem, ?pause, "no way for errands; dialling again");
-                if problem.kind() == io::ErrorKind::PermissionDenied {
-                    (pause, pause_max) = (REFUSAL_PAUSE, REFUSAL_PAUSE);
+                tracing::debug!(%problem, "no way for errands; dialling again");
+                match problem.kind() {
+                    io::ErrorKind::PermissionDenied => Ended::Refused,
+                    _ => Ended::Broken,
                 }
             }
-            // A younger certificate: the old one would be refused in a while.
-            () = connection.replaced() => (),
-        }
-        if began.elapsed() >= HEALTHY_AFTER {
-            pause = PAUSE_MIN;
-        }
-        tokio::time::sleep(jittered(pause)).await;
-        pause = (pause * 2).min(pause_max);
+            () = connection.replaced() => Ended::Replaced,
+        };
+        let pause = redial.after(ended, began.elapsed());
+        let chance = getrandom::u32().unwrap_or(u32::MAX);
+        tokio::time::sleep(pauses::jittered(pause, chance)).await;
     }
-}
-
-/// Half of it to all of it, so that a thousand agents do not come back to a server at one moment.
-fn jittered(pause: Duration) -> Duration {
-    let chance = getrandom::u32().unwrap_or(u32::MAX);
-    pause.mul_f64(0.5 + 0.5 * f64::from(chance) / f64::from(u32::MAX))
 }
 
 /// Returns why it ended.
@@ -175,13 +161,5 @@ mod tests {
             assert_eq!(found, [errand("a"), errand("b"), errand("c")], "{cut}");
             assert!(pending.is_empty());
         }
-    }
-
-    #[test]
-    fn pauses_differ_and_are_never_longer_than_meant() {
-        let pauses: std::collections::BTreeSet<Duration> =
-            (0..50).map(|_| jittered(PAUSE_MAX)).collect();
-        assert!(pauses.len() > 10, "{pauses:?}");
-        assert!(pauses.iter().all(|pause| (PAUSE_MAX / 2..=PAUSE_MAX).contains(pause)));
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use tombolo_model::Reason;
+use tombolo_plan::agent::link::Failure;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -53,22 +54,29 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the next try may go better. Every variant is named, so that a new one must be
+    /// What it means for the link to the server. Every variant is named, so that a new one must be
     /// thought about here.
-    pub fn retryable(&self) -> bool {
+    pub fn failure(&self) -> Failure {
         match self {
-            Error::Unreachable { .. } | Error::Answer { .. } => true,
+            Error::Unreachable { .. } => Failure::Unreachable,
+            Error::Answer { .. } => Failure::Answered,
+            Error::Refused { code: 401, .. } => Failure::NotTaken,
+            Error::Refused { .. } => Failure::Refused,
+            Error::Quarantined { .. } => Failure::Quarantined,
             Error::File { .. }
             | Error::Malformed { .. }
             | Error::InUse { .. }
             | Error::FolderGone { .. }
             | Error::NothingToJoinWith { .. }
             | Error::StandsForOther { .. }
-            | Error::Refused { .. }
-            | Error::Quarantined { .. }
             | Error::Engine(_)
-            | Error::Identity(_) => false,
+            | Error::Identity(_) => Failure::OurOwn,
         }
+    }
+
+    /// Whether the next try may go better.
+    pub fn retryable(&self) -> bool {
+        self.failure().may_pass()
     }
 
     /// What a failed heartbeat means. Only a certificate that is not taken any more is a refusal:

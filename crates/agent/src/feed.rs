@@ -13,8 +13,10 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Client;
 use kube::api::{Api, ListParams, WatchEvent, WatchParams};
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 use tombolo_model::Assignment;
 use tombolo_model::phrase::with_causes;
+use tombolo_plan::agent::pauses::{self, Found, Redial};
 
 use crate::connection::Connection;
 use crate::desired::{Entries, Source, SourceKind, Wishes};
@@ -25,12 +27,6 @@ const PAGE: u32 = 500;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// The server says every minute that it is still there: without a word for so long, it is not.
 const SILENCE_MAX: Duration = Duration::from_secs(150);
-const PAUSE_MIN: Duration = Duration::from_millis(250);
-const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// How often Secrets are asked again: they seldom change, and every question is traffic.
-const ASK_EVERY: Duration = Duration::from_secs(5 * 60);
-/// While one is missing or could not be asked.
-const ASK_AGAIN: Duration = Duration::from_secs(3);
 
 /// The agent has ended and nobody hears us any more.
 struct Unheard;
@@ -49,22 +45,24 @@ pub(crate) async fn assignments(
     mut again: watch::Receiver<u64>,
     news: mpsc::Sender<News>,
 ) {
-    let mut pause = PAUSE_MIN;
+    let mut redial = Redial::new(pauses::FEED);
     loop {
+        let began = Instant::now();
         let following = connection
-            .ask(async |client| follow(&Api::all(client), &site, &news, &mut pause).await);
+            .ask(async |client| follow(&Api::all(client), &site, &news, &mut redial).await);
         let followed = tokio::select! {
             followed = following => followed,
             Ok(()) = again.changed() => continue,
         };
-        match followed {
-            Some(Ok(problem)) => tracing::info!(problem, ?pause, "no news; listing again"),
+        let ended = match followed {
+            Some(Ok(problem)) => {
+                tracing::info!(problem, "no news; listing again");
+                pauses::Ended::Broken
+            }
             Some(Err(Unheard)) => return,
-            // What was cut without a word is not waited on; a renewal comes twice a day.
-            None => pause = PAUSE_MIN,
-        }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(PAUSE_MAX);
+            None => pauses::Ended::Replaced,
+        };
+        tokio::time::sleep(redial.after(ended, began.elapsed())).await;
     }
 }
 
@@ -73,13 +71,13 @@ async fn follow(
     api: &Api<Assignment>,
     site: &str,
     news: &mpsc::Sender<News>,
-    pause: &mut Duration,
+    redial: &mut Redial,
 ) -> Result<String, Unheard> {
     let (assignments, version) = match list(api, site).await {
         Ok(listed) => listed,
         Err(problem) => return Ok(problem),
     };
-    *pause = PAUSE_MIN;
+    redial.was_good();
     let number = version.parse().ok();
     news.send(News::Listed { assignments, version: number }).await.map_err(|_| Unheard)?;
     let mut version = version;
@@ -167,7 +165,7 @@ pub(crate) async fn entries(
                 Err(problem) => tracing::info!(?source, problem, "cannot be read yet"),
             }
         }
-        let pause = pause_after(&wishes, &answers);
+        let pause = pauses::entries(found(&wishes, &answers));
         if !answers.is_empty() && news.send(News::Answered(answers)).await.is_err() {
             return;
         }
@@ -178,13 +176,13 @@ pub(crate) async fn entries(
     }
 }
 
-/// Somebody may be about to write an entry that is missing, and waits for it.
-fn pause_after(wishes: &Wishes, answers: &Entries) -> Duration {
+/// Whether every entry that is named is among the answers.
+fn found(wishes: &Wishes, answers: &Entries) -> Found {
     let is_there = |source: &Source, key: &String| {
         answers.get(source).is_some_and(|values| values.contains_key(key))
     };
     let complete = wishes.iter().all(|(source, keys)| keys.iter().all(|key| is_there(source, key)));
-    if complete { ASK_EVERY } else { ASK_AGAIN }
+    if complete { Found::All } else { Found::NotAll }
 }
 
 /// One that does not exist is empty; one that cannot be asked is an error.
@@ -227,17 +225,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_asked_for_again_soon() {
+    fn all_is_found_when_every_entry_that_is_named_was_answered() {
         let kind = SourceKind::Secret;
         let db = Source { namespace: "default".to_owned(), kind, name: "db".to_owned() };
         let wishes = Wishes::from([(db.clone(), BTreeSet::from(["pass".to_owned()]))]);
         let with = |keys: &[&str]| {
             let values = keys.iter().map(|key| ((*key).to_owned(), b"x".to_vec())).collect();
-            pause_after(&wishes, &Entries::from([(db.clone(), values)]))
+            found(&wishes, &Entries::from([(db.clone(), values)]))
         };
-        assert_eq!(with(&["pass", "other"]), ASK_EVERY);
-        assert_eq!(with(&[]), ASK_AGAIN, "there is no such Secret");
-        assert_eq!(with(&["pas"]), ASK_AGAIN, "it has no such entry");
-        assert_eq!(pause_after(&wishes, &Entries::new()), ASK_AGAIN, "nobody answered");
+        assert_eq!(with(&["pass", "other"]), Found::All);
+        assert_eq!(with(&[]), Found::NotAll, "there is no such Secret");
+        assert_eq!(with(&["pas"]), Found::NotAll, "it has no such entry");
+        assert_eq!(found(&wishes, &Entries::new()), Found::NotAll, "nobody answered");
     }
 }

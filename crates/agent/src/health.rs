@@ -1,27 +1,19 @@
 //! Whether running instances are well. Each instance with a check has a task of its own here, which
-//! asks on its schedule; what came of it is read by [`crate::converge`] at its next look. Start at
-//! [`Checks::follow`]; [`Tally`] is what counts, without a clock.
+//! asks when `tombolo_plan::agent::health` says; what came of it is read by [`crate::converge`] at its
+//! next look. Start at [`Checks::follow`].
 
 mod probe;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 use tombolo_driver::{Driver, InstanceId, Running};
 use tombolo_model::component::Health as Check;
+use tombolo_plan::agent::health::{Rule, Tally};
 use tombolo_plan::instances::Health;
 
-const INTERVAL_DEFAULT: Duration = Duration::from_secs(10);
-/// Nobody is asked more often, whatever is written.
-const INTERVAL_MIN: Duration = Duration::from_millis(100);
-const TIMEOUT_DEFAULT: Duration = Duration::from_secs(1);
-const FAILURES_DEFAULT: u32 = 3;
-/// Until the first good answer it is asked this often, so that whoever waits for it need not wait
-/// for a whole interval.
-const EAGER: Duration = Duration::from_millis(250);
 /// More at once would make the agent itself the load of a small machine.
 const AT_ONCE_MAX: usize = 16;
 
@@ -145,65 +137,3 @@ async fn ask_on(
         tokio::time::sleep(tally.pause(&rule)).await;
     }
 }
-
-/// When to ask and what counts, with the defaults filled in.
-#[derive(Clone, Copy, Debug)]
-struct Rule {
-    interval: Duration,
-    timeout: Duration,
-    failures: u32,
-    startup: Duration,
-}
-
-impl Rule {
-    fn of(check: &Check) -> Rule {
-        let or = |given: Option<tombolo_model::Duration>, default: Duration| {
-            given.map_or(default, |given| given.to_std())
-        };
-        Rule {
-            interval: or(check.interval, INTERVAL_DEFAULT).max(INTERVAL_MIN),
-            timeout: or(check.timeout, TIMEOUT_DEFAULT),
-            failures: check.failures.unwrap_or(FAILURES_DEFAULT).max(1),
-            startup: or(check.startup, Duration::ZERO),
-        }
-    }
-}
-
-/// How the answers add up.
-#[derive(Clone, Copy, Debug, Default)]
-struct Tally {
-    answered: bool,
-    failures: u32,
-    /// When a failure was counted last: in between, eager questions count nothing.
-    counted_at: Option<Duration>,
-}
-
-impl Tally {
-    /// `running` is for how long it has been asked.
-    fn after(&mut self, answer: Result<(), String>, rule: &Rule, running: Duration) -> Health {
-        let Err(problem) = answer else {
-            *self = Tally { answered: true, failures: 0, counted_at: None };
-            return Health::Well;
-        };
-        let starting = !self.answered && running < rule.startup;
-        let early = self
-            .counted_at
-            .is_some_and(|then| !self.answered && running.saturating_sub(then) < rule.interval);
-        if !starting && !early {
-            self.failures = self.failures.saturating_add(1);
-            self.counted_at = Some(running);
-        }
-        if self.failures >= rule.failures {
-            return Health::Unwell(problem);
-        }
-        // Before the first good answer nobody can say that it has become worse.
-        if self.answered { Health::Failing(problem) } else { Health::Unknown }
-    }
-
-    fn pause(&self, rule: &Rule) -> Duration {
-        if self.answered { rule.interval } else { rule.interval.min(EAGER) }
-    }
-}
-
-#[cfg(test)]
-mod tests;

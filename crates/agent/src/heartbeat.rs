@@ -1,5 +1,5 @@
-//! The Lease by which a node, or a whole site, says that it is alive. `plan::leases` listens for its changes, and the
-//! apiserver looks at the holder to tell a clone. What it asks about siblings is in the answer.
+//! The Lease by which a node, or a whole site, says that it is alive. `plan::leases` listens for its
+//! changes, and the apiserver looks at the holder to tell a clone. What it asks about siblings is in the answer.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,12 +10,11 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 use tombolo_identity::Remit;
 use tombolo_model::keys::{self, SYSTEM_NAMESPACE};
+use tombolo_plan::agent::link::News;
 
 use crate::siblings::Siblings;
 use crate::{Error, clock, connection};
 
-/// The next one, when there is something to tell.
-pub const SOON: Duration = Duration::from_secs(1);
 /// Almost all that an idle agent says are heartbeats: with one every 12 s it says less than 0.5 kbit/s.
 const EVERY_DEFAULT: Duration = Duration::from_secs(12);
 /// More often is a load and tells no more; less often, and nobody learns of a loss within the hour.
@@ -65,21 +64,24 @@ impl Pace {
     }
 }
 
-/// One heartbeat of the agent that stands for `remit`, as `instance`. Whether another should follow soon, because there is
-/// something to tell about siblings.
-pub async fn beat(
+/// One heartbeat of the agent that stands for `remit`, as `instance`. Whether there is something new to tell
+/// about siblings.
+pub(crate) async fn beat(
     client: &Client,
     remit: &Remit,
     instance: &str,
     pace: Pace,
     siblings: &mut Siblings,
-) -> Result<bool, Error> {
+) -> Result<News, Error> {
     let mut annotations = match siblings.answer() {
         Some(reached) => write(client, remit, instance, pace, Some(reached)).await?,
         None => renew(client, remit, instance, pace).await?,
     };
     let question = annotations.remove(keys::ANNOTATION_PROBE);
-    Ok(siblings.look(question.as_deref().unwrap_or_default()).await)
+    match siblings.look(question.as_deref().unwrap_or_default()).await {
+        true => Ok(News::Some),
+        false => Ok(News::None),
+    }
 }
 
 /// A good-bye: the node or site is NotReady at once, and whoever comes next is no clone.

@@ -2,8 +2,8 @@
 //! assigned to it.
 //!
 //! `tombolo agent` calls [`run()`], `tombolo up` [`run_beside`]. The one half keeps the way to the
-//! server: start at [`join`], then [`renewal`], which decides when a certificate is renewed, and
-//! [`connection`]. The other half works: start at [`converge`], which is fed by `feed` and
+//! server: start at `live`, then [`join`] and [`connection`]; what is decided there is in
+//! `tombolo_plan::agent::link`. The other half works: start at [`converge`], which is fed by `feed` and
 //! [`cache`]; what is decided there is in `tombolo_plan::instances`. What somebody wants from a
 //! running instance now is in `errands`.
 
@@ -24,6 +24,7 @@ pub mod join;
 pub mod join_file;
 mod kept;
 mod lighthouse;
+mod live;
 mod load;
 pub mod machine;
 mod machines;
@@ -34,7 +35,6 @@ pub mod offer;
 pub mod orders;
 mod peer_files;
 pub mod removal;
-pub mod renewal;
 pub mod report;
 mod run;
 pub mod siblings;

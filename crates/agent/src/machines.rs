@@ -12,15 +12,12 @@ use serde_json::json;
 use tombolo_driver::Machines;
 use tombolo_model::Node;
 use tombolo_model::phrase::with_causes;
+use tombolo_plan::agent::pauses::{self, Told};
 use tombolo_plan::machines::{Action, plan};
 
 use crate::clock;
 use crate::connection::Connection;
 
-/// Something may have been missed, or a person has written on a Node.
-const LOOK_EVERY: Duration = Duration::from_secs(60);
-/// After a look that went wrong, or one that has made something: its status is told then.
-const LOOK_SOON: Duration = Duration::from_secs(1);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const FIELD_MANAGER: &str = "tombolo-agent";
 /// Thousands of machines must not be thousands of writes before anything else is looked at.
@@ -31,16 +28,17 @@ pub(crate) async fn keep(connection: Connection, site: String, machines: Arc<dyn
     let mut events = machines.events();
     loop {
         let looked = connection.ask(async |client| look(client, &site, &*machines).await).await;
-        let pause = match looked {
-            Some(Ok(0)) => LOOK_EVERY,
-            Some(Ok(_)) | None => LOOK_SOON,
+        let told = match looked {
+            Some(Ok(0)) => Told::All,
+            Some(Ok(_)) => Told::Begun,
+            None => Told::Failed,
             Some(Err(problem)) => {
                 tracing::info!(problem, "cannot tell of the machines yet");
-                LOOK_SOON
+                Told::Failed
             }
         };
         tokio::select! {
-            () = tokio::time::sleep(pause) => (),
+            () = tokio::time::sleep(pauses::machines(told)) => (),
             Some(()) = events.next() => (),
         }
     }

@@ -22,6 +22,7 @@ use tombolo_model::condition::{DISK_PRESSURE, Finding, find, is_true, set};
 use tombolo_model::phrase::{first_few, with_causes};
 use tombolo_model::site::Location;
 use tombolo_model::{ConditionStatus, Engine, Node, NodeStatus, Reason, keys};
+use tombolo_plan::agent::pauses;
 
 use crate::connection::Connection;
 use crate::converge::Drivers;
@@ -32,11 +33,6 @@ use crate::{clock, tell};
 
 pub use confining::cannot_confine;
 
-const LOOK_EVERY: Duration = Duration::from_secs(10 * 60);
-/// While somebody may say any moment what is to become of what the server has forgotten.
-const LOOK_SOON: Duration = Duration::from_secs(15);
-/// After a look that could not be told.
-const TELL_AGAIN: Duration = Duration::from_secs(10);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Others write to the Node too: so often it is read anew.
 const ATTEMPTS_MAX: usize = 4;
@@ -107,16 +103,16 @@ pub(crate) async fn keep(
         let seen = inside.borrow_and_update().clone();
         let versions = versions(&subject.drivers).await;
         let told = describe(&connection, &subject, &versions, &mut devices, &learnt, &seen).await;
-        let pause = match told {
-            Ok(()) if !seen.forgotten.is_empty() => LOOK_SOON,
-            Ok(()) => LOOK_EVERY,
+        let told = match told {
+            Ok(()) if seen.forgotten.is_empty() => pauses::Told::All,
+            Ok(()) => pauses::Told::AskingPeople,
             Err(problem) => {
                 tracing::info!(problem, "cannot describe the machine yet");
-                TELL_AGAIN
+                pauses::Told::Failed
             }
         };
         tokio::select! {
-            () = tokio::time::sleep(pause) => (),
+            () = tokio::time::sleep(pauses::node(told)) => (),
             () = until_engines_change(&subject.drivers, &versions, &mut events) => (),
             // Without the other side the agent is ending, and the pause is as good.
             // All that a burst brings is one look.

@@ -149,18 +149,18 @@ pub(crate) fn seen(
             ordered: exit.reason == Reason::Stopped,
             problem: Problem::new(exit.reason, sentence(exit)),
         },
-        State::Failed(error) => failed(Some(engine), error, starts),
+        State::Failed(error) => {
+            Seen::Failed { at: starts, retry: retry(engine, error), problem: problem(error) }
+        }
     }
 }
 
-pub(crate) fn failed(engine: Option<Engine>, error: &Error, starts: u64) -> Seen {
-    let retry = match (engine, error.retryable()) {
-        (_, false) => Retry::Never,
-        // Elsewhere a try has its price: a container is made before it fails, an image is pulled.
-        (Some(Engine::Host), true) if error.is_of_the_machine() => Retry::Soon,
-        (_, true) => Retry::Later,
-    };
-    Seen::Failed { at: starts, retry, problem: problem(error) }
+/// What comes of trying again what failed on an engine like this.
+pub(crate) fn retry(engine: Engine, error: &Error) -> Retry {
+    match error.retryable() {
+        true => Retry::after(engine, error.reason()),
+        false => Retry::Never,
+    }
 }
 
 /// How it ended, as a clause for people, with the last line that it wrote.

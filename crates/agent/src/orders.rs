@@ -6,16 +6,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use serde::{Deserialize, Serialize};
 use tombolo_identity::Remit;
 use tombolo_model::Assignment;
+use tombolo_plan::agent::restored::{self, Listed};
 use tombolo_plan::instances::Authority;
 
 use crate::desired::{self, Entries, Source, Wishes};
 
 /// As many as are deleted while one write to the server is under way, many times over.
 const GONE_MAX: usize = 1024;
-/// A server that restores a backup goes on at versions that are higher by a billion: ours does, and etcd
-/// where it is told to. It counts from the backup if its store was lost, so what was written since is
-/// missing; nobody writes half a billion times between two lists, or two backups.
-pub(crate) const RESTORE_LEAP: u64 = 500_000_000;
 
 /// What comes from the server.
 #[derive(Debug)]
@@ -80,14 +77,10 @@ impl Orders {
         }
     }
 
-    /// A server whose newest version is older than one that was seen before, or far beyond it, has been
-    /// set back to a backup: what it does not know may still be wanted.
+    /// What a server that was set back to a backup does not know may still be wanted.
     fn listed(&mut self, assignments: Vec<Assignment>, version: Option<u64>) {
-        let older = version.is_some_and(|version| version < self.newest);
-        let leapt = version.is_some_and(|version| {
-            self.newest > 0 && version.saturating_sub(self.newest) >= RESTORE_LEAP
-        });
-        if older || leapt {
+        let listed = restored::judge(self.newest, version);
+        if listed != Listed::Continues {
             tracing::warn!(
                 version,
                 newest = self.newest,
@@ -96,9 +89,11 @@ impl Orders {
             let wanted = self.assignments.iter().filter(|(_, found)| !desired::is_deleting(found));
             self.forgotten.extend(wanted.map(|(uid, _)| uid.clone()));
         }
+        self.authority = match listed {
+            Listed::Continues | Listed::Leapt => Authority::Fresh,
+            Listed::Behind => Authority::Doubtful,
+        };
         let mut listed = BTreeSet::new();
-        // One that is older than what was seen may still learn of more.
-        self.authority = if older { Authority::Doubtful } else { Authority::Fresh };
         self.newest = self.newest.max(version.unwrap_or(0));
         for assignment in assignments {
             let Some(uid) = assignment.metadata.uid.clone() else { continue };
@@ -141,13 +136,8 @@ impl Orders {
         }
     }
 
-    /// A leap is left to the next list: only that tells what the server has forgotten, and the answer
-    /// to a write may come before it.
     fn saw(&mut self, version: Option<u64>) {
-        let version = version.unwrap_or(0);
-        if self.newest == 0 || version.saturating_sub(self.newest) < RESTORE_LEAP {
-            self.newest = self.newest.max(version);
-        }
+        self.newest = restored::newest_after(self.newest, version);
     }
 
     /// Every Secret and ConfigMap that is named by what runs here and that the server can be asked for,

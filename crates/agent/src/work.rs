@@ -1,7 +1,7 @@
 //! The working half of the agent: wakes [`crate::converge`], feeds it with news, and writes what it
 //! has to tell to the server and to the disk. Started by [`crate::run()`]; start at [`run`].
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +13,8 @@ use tombolo_identity::Remit;
 use tombolo_model::Assignment;
 use tombolo_model::phrase::with_causes;
 use tombolo_plan::Monotonic;
+use tombolo_plan::agent::silence::{Deadlines, Orders, Silence};
+use tombolo_plan::agent::telling::{Outcome, Saves, Writes};
 use tombolo_plan::instances::Authority;
 
 use crate::cache::Cache;
@@ -32,10 +34,6 @@ use crate::{Error, errands, feed, load, machine, machines, node, peer_files};
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// A burst of changes is one look.
 const LOOK_GAP_MIN: Duration = Duration::from_millis(15);
-const WRITES_AT_ONCE_MAX: usize = 8;
-/// After a write that failed, for the same Assignment.
-const WRITE_AGAIN: Duration = Duration::from_secs(1);
-const SAVE_AGAIN: Duration = Duration::from_secs(1);
 const NEWS_MAX: usize = 256;
 
 /// What the agent works with.
@@ -61,19 +59,15 @@ struct Worker {
     converge: Converge,
     cache: Cache,
     writes: JoinSet<Written>,
-    /// Assignments that are being written, or were in vain a moment ago.
-    resting: BTreeMap<String, Option<Monotonic>>,
+    /// Which of them are under way, and which rest.
+    telling: Writes,
     saving: JoinSet<Result<(), Error>>,
+    saves: Saves,
     address: watch::Sender<String>,
     inside: watch::Sender<Inside>,
     drained: watch::Sender<bool>,
-    /// Not before this is the disk tried again.
-    save_at: Option<Monotonic>,
     strays: usize,
-    /// When the server was last heard, at the last look.
-    heard: Option<Heard>,
-    /// It was not for a while, and has not yet said since what is to run here.
-    returned: bool,
+    silence: Silence,
     list_again: watch::Sender<u64>,
     spoken: Spoken,
 }
@@ -139,15 +133,14 @@ impl Worker {
             converge: Converge::new(remit, drivers, orders).with_peer_files(peers),
             cache,
             writes: JoinSet::new(),
-            resting: BTreeMap::new(),
+            telling: Writes::default(),
             saving: JoinSet::new(),
+            saves: Saves::default(),
             address: watch::Sender::new(address),
             inside: watch::Sender::new(Inside::default()),
             drained: watch::Sender::new(false),
-            save_at: None,
             strays: 0,
-            heard: None,
-            returned: false,
+            silence: Silence::default(),
             list_again: watch::Sender::new(0),
             spoken: Spoken::default(),
         }
@@ -226,17 +219,17 @@ impl Worker {
     async fn activate(&mut self) -> Monotonic {
         let clock = self.workplace.clock;
         let silent_after = self.workplace.offer.pace().silent_after();
-        self.listen(silent_after);
+        let heard = *self.workplace.heard.borrow();
+        self.listen(heard, silent_after);
         let looked_at = clock.now();
-        let heard = self.heard.map(|heard| heard.clock).unwrap_or_default();
-        let silent_at = heard + silent_after;
+        let word = self.silence.word(silent_after, looked_at);
         let address = self.address();
         let now = Now {
             clock: looked_at,
             time: clock::time_of_day(),
-            unheard: self.heard.is_none() || self.returned,
-            cut_off_since: Some(heard).filter(|_| looked_at >= silent_at),
-            heard_since_boot: self.heard.map(|heard| heard.since_boot),
+            unheard: word.unheard,
+            cut_off_since: word.cut_off_since,
+            heard_since_boot: heard.map(|heard| heard.since_boot),
             silent_after,
             own_address: address.as_deref().and_then(machine::own_address),
             address,
@@ -247,12 +240,12 @@ impl Worker {
             self.inside.send_if_modified(|known| put(&mut known.open_ports, report.open_ports));
         }
         self.save();
-        let later = self.write(report.writes, looked_at);
-        // What is to stop when it is cut off must stop before another is started elsewhere.
-        let silent = Some(silent_at).filter(|at| *at > looked_at);
-        let wakes = [report.wake_at, later, self.save_at, silent, Some(looked_at + LOOK_EVERY)];
+        self.write(report.writes, looked_at);
         let again = (report.deferred > 0).then_some(looked_at);
-        wakes.into_iter().chain([again]).flatten().min().unwrap_or(looked_at)
+        let usual = Some(looked_at + LOOK_EVERY);
+        let later = [self.telling.wake_at(), self.saves.wake_at(), word.silent_at];
+        let wakes = [report.wake_at, again, usual].into_iter().chain(later);
+        wakes.flatten().min().unwrap_or(looked_at)
     }
 
     /// Where this machine is reached, if what runs here runs on it.
@@ -263,18 +256,20 @@ impl Worker {
         }
     }
 
-    /// After a silence the orders may be old: what has ended meanwhile because of it may run
-    /// elsewhere, and begins again only when the server has listed it anew.
-    fn listen(&mut self, silent_after: Duration) {
-        let before = std::mem::replace(&mut self.heard, *self.workplace.heard.borrow());
-        let (Some(before), Some(now)) = (before, self.heard) else { return };
-        let silent = now.clock.since(before.clock) >= silent_after;
-        if silent && self.converge.has_deadlines() {
-            self.returned = true;
-            self.converge.orders.authority = Authority::Doubtful;
-            self.list_again.send_modify(|count| *count = count.wrapping_add(1));
+    fn listen(&mut self, heard: Option<Heard>, silent_after: Duration) {
+        let deadlines = match self.converge.has_deadlines() {
+            true => Deadlines::Some,
+            false => Deadlines::None,
+        };
+        let heard = heard.map(|heard| heard.clock);
+        let authority = self.converge.orders.authority;
+        match self.silence.listen(heard, silent_after, deadlines, authority) {
+            Orders::Stand => (),
+            Orders::ListAnew => {
+                self.converge.orders.authority = Authority::Doubtful;
+                self.list_again.send_modify(|count| *count = count.wrapping_add(1));
+            }
         }
-        self.returned = self.returned && self.converge.orders.authority == Authority::Doubtful;
     }
 
     fn tell_strays(&mut self, report: &Report) {
@@ -286,16 +281,14 @@ impl Worker {
         }
     }
 
-    /// Begins as many writes as may be, one for each Assignment. Returns when one that has to wait
-    /// may be tried again.
-    fn write(&mut self, writes: Vec<Write>, now: Monotonic) -> Option<Monotonic> {
-        self.resting.retain(|_, until| until.is_none_or(|until| until > now));
-        for write in writes {
-            let uid = write.assignment.metadata.uid.clone().unwrap_or_default();
-            if self.resting.contains_key(&uid) || self.writes.len() >= WRITES_AT_ONCE_MAX {
-                continue;
-            }
-            self.resting.insert(uid.clone(), None);
+    /// Begins as many writes as may be, one for each Assignment.
+    fn write(&mut self, writes: Vec<Write>, now: Monotonic) {
+        let uid = |write: &Write| write.assignment.metadata.uid.clone().unwrap_or_default();
+        let uids: Vec<String> = writes.iter().map(uid).collect();
+        let wanted: Vec<&str> = uids.iter().map(String::as_str).collect();
+        let chosen: BTreeSet<usize> = self.telling.choose(&wanted, now).into_iter().collect();
+        for (at, write) in writes.into_iter().enumerate().filter(|(at, _)| chosen.contains(at)) {
+            let uid = uids[at].clone();
             let (connection, spoken) = (self.workplace.connection.clone(), self.spoken.clone());
             self.writes.spawn(async move {
                 let written =
@@ -304,41 +297,33 @@ impl Worker {
                 (uid, written.unwrap_or_else(|| Err(Failed::Unheard("given up".into()))))
             });
         }
-        self.resting.values().flatten().min().copied()
     }
 
     fn written(&mut self, written: Option<Written>) {
         let Some((uid, result)) = written else {
-            // A task that panicked has not said whose it was.
-            self.resting.clear();
+            // A task that panicked has not said which Assignment it was about.
+            self.telling.lost_count();
             return;
         };
-        let until = match result {
+        let outcome = match result {
             Ok(Some(assignment)) => {
                 self.converge.orders.note(News::Applied(Box::new(assignment)));
-                None
+                Outcome::Written
             }
-            Ok(None) => Some(WRITE_AGAIN),
-            Err(Failed::Raced) => Some(WRITE_AGAIN / 10),
-            Err(Failed::Unknown) => Some(LOOK_EVERY),
+            Ok(None) => Outcome::LetGo,
+            Err(Failed::Raced) => Outcome::Raced,
+            Err(Failed::Unknown) => Outcome::Unknown,
             Err(Failed::Unheard(error)) => {
                 tracing::debug!(error = with_causes(&*error), "cannot tell the server");
-                Some(WRITE_AGAIN)
+                Outcome::Unheard
             }
         };
-        match until {
-            Some(pause) => {
-                let until = self.workplace.clock.now() + pause;
-                self.resting.insert(uid, Some(until));
-            }
-            None => _ = self.resting.remove(&uid),
-        }
+        self.telling.ended(uid, outcome, self.workplace.clock.now());
     }
 
     /// One write to the disk at a time; the next has all that changed meanwhile.
     fn save(&mut self) {
-        let too_early = self.save_at.is_some_and(|at| self.workplace.clock.now() < at);
-        if too_early || !self.saving.is_empty() {
+        if !self.saving.is_empty() || !self.saves.may_begin(self.workplace.clock.now()) {
             return;
         }
         if let Some(draft) = self.cache.changed(&self.converge.orders, &self.workplace.remit) {
@@ -352,12 +337,11 @@ impl Worker {
     fn saved(&mut self, saved: Option<Result<(), Error>>) {
         match saved {
             Some(Ok(())) => {
-                self.save_at = None;
+                self.saves.succeeded();
                 self.tell_disk(Disk::Well);
             }
             Some(Err(error)) => {
-                // A full disk is not helped by asking it all the time.
-                self.save_at = Some(self.workplace.clock.now() + SAVE_AGAIN);
+                self.saves.failed(self.workplace.clock.now());
                 let why = with_causes(&error);
                 tracing::warn!(error = why, "cannot keep the assignments");
                 self.tell_disk(Disk::CannotWrite(format!(

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tombolo_model::component::Protocol;
-use tombolo_model::{Blame, Engine, Privilege, Reason};
+use tombolo_model::{Engine, Privilege, Reason};
 
 use crate::InstanceId;
 
@@ -160,11 +160,6 @@ impl Error {
             | Error::NoSuchInstance { .. }
             | Error::NoSuchPort { .. } => false,
         }
-    }
-
-    /// Whether it is over as soon as something on the machine changes, such as a port that becomes free.
-    pub fn is_of_the_machine(&self) -> bool {
-        self.reason().blames() == Blame::Node
     }
 
     /// Its row in the table of reasons.

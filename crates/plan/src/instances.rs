@@ -6,8 +6,11 @@
 //! The module knows no engine and no API: what it needs to see is in [`Observed`], what it wants
 //! done is in [`Plan`], and what it has to remember between two looks is in [`Memory`].
 
+pub mod deadline;
 mod one;
 mod phase;
+pub mod serving;
+pub mod under_way;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -34,6 +37,8 @@ pub const HINDERED_PAUSE: Duration = Duration::from_secs(1);
 pub const FORGIVEN_AFTER: Duration = Duration::from_secs(600);
 /// So many failures in a row are a crash loop, and the end of an update.
 pub const FAILURES_MAX: u32 = 3;
+/// After an engine did not answer.
+pub const SILENT_AGAIN: Duration = Duration::from_secs(1);
 /// Longer than this nobody waits for a component that should come first: a late start is better
 /// than none, and callers try again anyway.
 pub const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -57,6 +62,9 @@ pub struct Desired {
     /// Nothing was heard since the agent started, or nothing was listed since a silence: nobody knows
     /// what was decided meanwhile.
     pub unheard: bool,
+    /// An engine on which something is to run did not answer. There may be no event to wait for: perhaps
+    /// one question got lost.
+    pub misses_an_engine: bool,
 }
 
 /// How sure the agent is that it was told everything.
@@ -269,6 +277,9 @@ pub fn plan(desired: &Desired, observed: &Observed, memory: &Memory, now: Monoto
             Authority::Fresh => plan.end(id, seen, STRAY_GRACE, Why::Unassigned),
             Authority::Doubtful => plan.strays.push(id.clone()),
         }
+    }
+    if desired.misses_an_engine {
+        plan.wake(now + SILENT_AGAIN);
     }
     plan
 }

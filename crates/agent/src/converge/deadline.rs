@@ -1,36 +1,30 @@
-//! When instances are to end that must not outlive the link to the controller for long. Whoever
-//! supervises them keeps that time, also while the agent is dead or frozen; here it is put off after
-//! every heartbeat that the controller has answered.
+//! Tells the engines when instances are to end that must not outlive the link to the controller for long;
+//! `tombolo_plan::instances::deadline` decides what they are told.
 
 use std::collections::BTreeMap;
 
 use tombolo_driver::{Deadline, State};
-use tombolo_model::Engine;
 use tombolo_model::phrase::with_causes;
 use tombolo_plan::instances::Wanted;
+use tombolo_plan::instances::deadline::{self, Heard, Stage};
 
 use crate::desired::Job;
 use crate::observe::Look;
 
 use super::{Converge, Now};
 
-/// Nothing if it may go on without end, or if nobody knows when the controller was heard.
+/// With which deadline an instance is begun.
 pub(super) fn of(wanted: &Wanted, now: &Now) -> Option<Deadline> {
-    let after = wanted.stop_when_cut_off?;
-    let heard = now.heard_since_boot?;
-    // A rule that is shorter than the time between two heartbeats would end it in between.
-    let at = heard.saturating_add(after.max(now.silent_after));
-    Some(Deadline { at, after, grace: wanted.grace })
+    deadline::of(wanted, heard(now)).map(as_told)
 }
 
-/// Whether the deadline of an instance in this state is put off. A process is begun with one, and is
-/// there at once; a container may wait long for its image, and must not be over before it begins.
-fn has_deadline(engine: Engine, state: &State, is_busy: bool) -> bool {
-    match state {
-        State::Running(_) => !is_busy,
-        State::Starting { .. } => engine != Engine::Host,
-        State::Stopping(_) | State::Exited(_) | State::Failed(_) => false,
-    }
+fn heard(now: &Now) -> Heard {
+    Heard { since_boot: now.heard_since_boot, silent_after: now.silent_after }
+}
+
+fn as_told(deadline: deadline::Deadline) -> Deadline {
+    let deadline::Deadline { at, after, grace } = deadline;
+    Deadline { at, after, grace }
 }
 
 impl Converge {
@@ -49,19 +43,22 @@ impl Converge {
         self.has_deadlines = jobs.values().any(|job| job.wanted.stop_when_cut_off.is_some());
         self.deadlines.retain(|id, _| look.instances.contains_key(id));
         for (id, (engine, instance)) in &look.instances {
-            let runs = has_deadline(*engine, &instance.state, self.busy.contains_key(id));
             let (Some(job), Some(driver)) = (jobs.get(&id.assignment), self.drivers.get(engine))
             else {
                 continue;
             };
-            let unknown = job.wanted.stop_when_cut_off.is_some() && now.heard_since_boot.is_none();
-            let deadline = of(&job.wanted, now);
-            // What an earlier agent has told the engine counts until the controller is heard.
-            if !runs || unknown || self.deadlines.get(id) == Some(&deadline) {
+            let stage = match &instance.state {
+                State::Running(_) if self.under_way.is_busy(id) => Stage::Busy,
+                State::Running(_) => Stage::Running,
+                State::Starting { .. } => Stage::Starting,
+                State::Stopping(_) | State::Exited(_) | State::Failed(_) => Stage::Over,
+            };
+            let told = self.deadlines.get(id).copied();
+            let Some(news) = deadline::keep(&job.wanted, heard(now), (*engine, stage), told) else {
                 continue;
-            }
-            match driver.end_at(&instance.id, deadline).await {
-                Ok(()) => _ = self.deadlines.insert(id.clone(), deadline),
+            };
+            match driver.end_at(&instance.id, news.map(as_told)).await {
+                Ok(()) => _ = self.deadlines.insert(id.clone(), news),
                 Err(error) => {
                     let error = with_causes(&error);
                     tracing::warn!(id = %instance.id, error, "cannot put off its deadline");

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tombolo_driver::{Instance, PublishedPort, State};
-use tombolo_model::Engine;
 use tombolo_model::ports::NodePort;
-use tombolo_plan::instances::{Health, Id, Observed, Phase, Seen, Verb};
+use tombolo_model::{Assignment, Engine};
+use tombolo_plan::agent::telling::Left;
+use tombolo_plan::instances::serving::{spoken_of, takes_callers};
+use tombolo_plan::instances::{Health, Id, Observed, Phase};
 
 use crate::desired::{self, Job, Surroundings, problem};
 use crate::health::{self, Target};
@@ -21,20 +23,11 @@ impl Converge {
     pub(super) fn nearby(&self, look: &Look, now: &Now) -> Nearby {
         let files = self.peer_files.as_ref().map(|files| files.folder().to_owned());
         let mut nearby = Nearby { files, address: now.own_address, ..Nearby::default() };
+        let running = running(look);
         for (id, (_, instance)) in &look.instances {
-            if self.stands_beside_the_good_one(look, id) {
-                continue;
-            }
-            let health = match &instance.state {
-                State::Running(running) => self.checks.of(&instance.id, &health::run(running)),
-                State::Starting { .. } | State::Stopping(_) => None,
-                State::Exited(_) | State::Failed(_) => None,
-            };
-            match health {
-                Some(Health::Failing(_) | Health::Unwell(_)) => (),
-                Some(Health::Well | Health::Unknown) | None => {
-                    nearby.add(instance, now.address.as_deref())
-                }
+            let good = self.orders.good.get(&id.assignment).map(|good| good.revision);
+            if takes_callers(id, good, &running, self.health(instance).as_ref()) {
+                nearby.add(instance, now.address.as_deref());
             }
         }
         let ours = self.orders.assignments.values();
@@ -44,12 +37,13 @@ impl Converge {
         nearby
     }
 
-    /// During an update callers are sent to the revision that is known to be well, and to it alone.
-    fn stands_beside_the_good_one(&self, look: &Look, id: &Id) -> bool {
-        let Some(good) = self.orders.good.get(&id.assignment) else { return false };
-        let good = Id { assignment: id.assignment.clone(), revision: good.revision };
-        let runs = |(_, found): &(Engine, Instance)| matches!(found.state, State::Running(_));
-        good != *id && look.instances.get(&good).is_some_and(runs)
+    /// What the checks say of an instance, if it runs and has been asked.
+    fn health(&self, instance: &Instance) -> Option<Health> {
+        match &instance.state {
+            State::Running(running) => self.checks.of(&instance.id, &health::run(running)),
+            State::Starting { .. } | State::Stopping(_) => None,
+            State::Exited(_) | State::Failed(_) => None,
+        }
     }
 
     /// Lets instances find out where their peers are now.
@@ -90,37 +84,14 @@ impl Converge {
     }
 
     /// What is there, what is under way and what could not be started.
-    pub(super) fn observed(&self, look: &Look) -> Observed {
-        let mut observed = Observed::new();
-        for (id, (engine, instance)) in &look.instances {
-            let starts = self.attempts.get(id).map_or(0, |attempt| attempt.count);
-            let health = match &instance.state {
-                State::Running(running) => self.checks.of(&instance.id, &health::run(running)),
-                State::Starting { .. } | State::Stopping(_) => None,
-                State::Exited(_) | State::Failed(_) => None,
-            };
-            observed.insert(id.clone(), observe::seen(*engine, instance, health.as_ref(), starts));
-        }
-        for (id, attempt) in &self.attempts {
-            let Some(error) = &attempt.error else { continue };
-            match observed.get(id) {
-                None | Some(Seen::Exited { .. } | Seen::Failed { .. }) => {
-                    let engine = self.orders.assignments.get(&id.assignment);
-                    let engine = engine.map(|assignment| assignment.spec.engine);
-                    observed.insert(id.clone(), observe::failed(engine, error, attempt.count));
-                }
-                Some(Seen::Starting { .. } | Seen::Running(_) | Seen::Stopping) => (),
-            }
-        }
-        for (id, verb) in &self.busy {
-            let seen = match (verb, observed.get(id)) {
-                (Verb::Start, Some(Seen::Running(_))) => continue,
-                (Verb::Start, _) => Seen::Starting { doing: "starting".to_owned() },
-                (Verb::Stop { .. } | Verb::Remove, _) => Seen::Stopping,
-            };
-            observed.insert(id.clone(), seen);
-        }
-        observed
+    pub(super) fn observed(&mut self, look: &Look, now: &Now) -> Observed {
+        let seen = |(id, (engine, instance)): (&Id, &(Engine, Instance))| {
+            let health = self.health(instance);
+            let starts = self.under_way.starts(id);
+            (id.clone(), observe::seen(*engine, instance, health.as_ref(), starts))
+        };
+        let engines_say = look.instances.iter().map(seen).collect();
+        self.under_way.observe(engines_say, now.clock)
     }
 
     /// Lets those that run be asked how they are.
@@ -158,14 +129,26 @@ fn ports_taken(look: &Look, uid: &str, revision: u64) -> BTreeSet<NodePort> {
     ports.flatten().filter_map(taken).collect()
 }
 
-/// The instance that a status speaks of: the one that is wanted if it runs, or another that does.
-/// During an update the old one serves, and others are to find that one.
+/// The instance that a status speaks of.
 pub(super) fn serving<'a>(look: &'a Look, target: &Id, phase: &Phase) -> Option<&'a Instance> {
-    let all = look.instances.iter().filter(|(id, _)| id.assignment == target.assignment);
-    let mut all: Vec<(&Id, &Instance)> = all.map(|(id, (_, instance))| (id, instance)).collect();
-    let updating = matches!(phase, Phase::Updating { .. });
-    all.sort_by_key(|(id, instance)| {
-        (!matches!(instance.state, State::Running(_)), (*id == target) == updating)
-    });
-    all.first().map(|(_, instance)| *instance)
+    let all = look.instances.keys().filter(|id| id.assignment == target.assignment).collect();
+    let id = spoken_of(&all, &running(look), target, phase)?;
+    look.instances.get(&id).map(|(_, instance)| instance)
+}
+
+fn running(look: &Look) -> BTreeSet<&Id> {
+    let runs = |(_, found): &(Engine, Instance)| matches!(found.state, State::Running(_));
+    look.instances.iter().filter(|(_, found)| runs(found)).map(|(id, _)| id).collect()
+}
+
+/// How much of an Assignment is left in its engine.
+pub(super) fn left(look: &Look, observed: &Observed, assignment: &Assignment) -> Left {
+    if look.silent.contains_key(&assignment.spec.engine) {
+        return Left::NotKnown;
+    }
+    let uid = assignment.metadata.uid.as_ref();
+    match observed.keys().any(|id| Some(&id.assignment) == uid) {
+        true => Left::Something,
+        false => Left::Nothing,
+    }
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use tombolo_driver::fake::Fake;
 use tombolo_identity::Remit;
 use tombolo_model::condition;
+use tombolo_model::keys::FINALIZER_ASSIGNMENT;
 
 use crate::orders::News;
 

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use tombolo_identity::Remit;
+use tombolo_plan::agent::restored::RESTORE_LEAP;
 
 fn assignment(uid: &str, version: u64) -> Assignment {
     serde_json::from_value(json!({
