@@ -33,7 +33,7 @@ pub struct Cache {
     folder: Arc<Folder>,
     machine: String,
     saved: Option<Kept>,
-    /// Tells the key of the seal from others: an agent that joins anew has another one.
+    /// Tells the key of the seal from others: an agent that joins anew has another key.
     sealed_with: Option<Vec<u8>>,
 }
 

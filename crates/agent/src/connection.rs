@@ -1,6 +1,6 @@
-//! The way to the controllers: a `kube::Client` with the pinned authority and the agent's
-//! certificate. A renewal puts a new client in place of the old one; watches that run on the old
-//! one go on until they end by themselves, since the old certificate still holds for a while.
+//! The way to the controllers: a `kube::Client` with the pinned authority and the agent's certificate. A
+//! renewal puts a new client in place of the old one; watches that run on the old client go on until they
+//! end by themselves, since the old certificate still holds for a while.
 //!
 //! Beside it goes a [`Wire`], with the same authority and certificate: kube's client sends whole bodies
 //! only, and errands need some that flow.
@@ -74,7 +74,7 @@ impl Connection {
         Ok((Connection { ways: receiver }, replacer))
     }
 
-    /// One that stays: it goes straight to a server in the same process.
+    /// A connection that is never replaced: it goes straight to a server in the same process.
     pub fn fixed(client: Client, wire: Wire) -> Connection {
         Connection { ways: watch::channel(Ways { client, wire }).1 }
     }
@@ -89,8 +89,8 @@ impl Connection {
         self.ways.borrow().wire.clone()
     }
 
-    /// Asks the client of now; nothing if it is replaced before the answer is there. Whoever waits on
-    /// a connection that was cut without a word waits for minutes.
+    /// Asks the client of now; nothing if it is replaced before the answer is there. On a connection that
+    /// was cut without a word an answer would be waited for for minutes.
     pub(crate) async fn ask<T>(&self, asked: impl AsyncFnOnce(Client) -> T) -> Option<T> {
         let mut connection = self.clone();
         let client = connection.ways.borrow_and_update().client.clone();
@@ -132,7 +132,7 @@ pub(crate) async fn patch_quietly(
     client.request_text(request).await
 }
 
-/// A client that shows no certificate: to join, and to renew one that has expired.
+/// A client that shows no certificate: to join, and to renew a certificate that has expired.
 pub(crate) fn anonymous(address: &str, authority_pem: &str) -> Result<Client, Error> {
     client(config(address, authority_pem)?)
 }

@@ -90,7 +90,8 @@ pub struct Now {
     pub silent_after: Duration,
     /// Where this machine is reached; nothing for an agent of many machines, whose engine knows.
     pub address: Option<String>,
-    /// The same, if it is an address of its own: what others are to reach is open on that one alone.
+    /// The same, if the machine itself has this address: what others are to reach is open on this address
+    /// alone.
     pub own_address: Option<IpAddr>,
 }
 
@@ -223,7 +224,7 @@ impl Converge {
         self.lost_host
     }
 
-    /// Starts an action, if it is one that can be done.
+    /// Starts an action, if there is an engine for it and an order to start it with.
     fn begin(&mut self, action: Action, spec: Option<Spec>, look: &Look, report: &mut Report) {
         let id = &action.id;
         let found = look.instances.get(id).map(|(engine, _)| *engine);
@@ -297,7 +298,7 @@ impl Converge {
         }
         let assignments = &self.orders.assignments;
         self.claims.retain(|uid| assignments.contains_key(uid));
-        // There is nobody to whom one could be written that the server has forgotten.
+        // A claim cannot be written on an Assignment that the server has forgotten.
         let known = |found: &&Assignment| found.metadata.resource_version.is_some();
         for assignment in assignments.values().filter(known) {
             let holder = self.remit.name();

@@ -1,7 +1,7 @@
 //! The data folder of an agent: its key, its certificate and where the controllers are.
 //!
-//! The key is made here and never leaves. Files are closed to others and written whole: whoever
-//! looks, also after a power cut, finds the old text or the new one.
+//! The key is made here and never leaves. Files are closed to others and written whole: a reader finds
+//! the old text or the new text, also after a power cut.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -51,7 +51,8 @@ pub struct Identity {
     pub labels: BTreeMap<String, String>,
 }
 
-/// A remit in a file of ours, or in an answer of the server: `site`, and `node` if it is one.
+/// A remit in a file of ours, or in an answer of the server: `site`, and `node` if it is that of one
+/// node.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Remit", untagged)]
 pub(crate) enum Written {
@@ -126,8 +127,8 @@ impl Folder {
         })
     }
 
-    /// The key of this agent; made if there is none. One that is there is never replaced: the
-    /// server may have signed it already, and the answer been lost.
+    /// The key of this agent; made if there is none. A key that is there is never replaced: the server
+    /// may have signed it already, and the answer been lost.
     pub fn key(&self) -> Result<String, Error> {
         if let Some(key) = self.read(KEY)? {
             return Ok(key);

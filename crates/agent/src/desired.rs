@@ -41,8 +41,8 @@ pub enum SourceKind {
     ConfigMap,
 }
 
-/// What is in the sources that were asked for. One that is not in here has not been answered; one
-/// that is there and empty does not exist.
+/// What is in the sources that were asked for. A source that is not in here has not been answered yet;
+/// one that is in here and empty does not exist on the server.
 pub type Entries = BTreeMap<Source, BTreeMap<String, Vec<u8>>>;
 
 /// What is known beside the Assignment.
@@ -122,8 +122,8 @@ fn before(caller: &Assignment, peer: &Peer, nearby: &Nearby) -> Before {
     Before { component: peer.component.clone(), up_elsewhere: nearby.is_up_elsewhere(caller, peer) }
 }
 
-/// Changes with what must restart an instance, and with nothing else: why it is here and where its
-/// peers are may change while it runs, unless it is bound to the address of one.
+/// Changes with what must restart an instance, and with nothing else: why it is here and where its peers
+/// are may change while it runs, unless the instance is bound to the address of a peer.
 pub fn revision(assignment: &Assignment, entries: &Entries) -> u64 {
     let spec = &assignment.spec;
     let mut said = serde_json::json!({
@@ -168,7 +168,8 @@ pub fn resolve(
     Ok(spec)
 }
 
-/// Where the instance finds the file with its peers. Only what we start ourselves can be given one.
+/// Where the instance finds the file with its peers. Only an instance that we start ourselves can be
+/// given a file.
 fn peers_file(spec: &mut Spec, assignment: &Assignment, nearby: &Nearby) -> Option<String> {
     if assignment.spec.peers.is_empty() {
         return None;

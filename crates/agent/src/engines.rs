@@ -79,8 +79,8 @@ struct Docker {
     agent: String,
 }
 
-/// Writes down which engines there are. `authority` is the certificate of the controller's, for one
-/// that has joined: an agent that is installed anew finds again what it ran.
+/// Writes down which engines there are. `authority` is the certificate of the controller's authority, for
+/// an agent that has joined: an agent that is installed anew finds again what it ran.
 pub fn set_up(
     folder: &Folder,
     docker: &DockerAt,
@@ -129,8 +129,8 @@ fn open_with(folder: &Path, docker: Option<Docker>) -> Result<Drivers, Error> {
     Ok(drivers)
 }
 
-/// As [`open`], without an engine that cannot run anything now, because nobody listens for it. The one
-/// on which there are containers counts more than the one that the next start would use.
+/// As [`open`], without an engine that cannot run anything now, because nothing listens on its socket.
+/// The engine on which there are containers counts more than the one that the next start would use.
 pub(crate) fn open_those_there(folder: &Path) -> Result<Drivers, Error> {
     let used = used(folder).map(|Used { socket, agent }| Docker { socket, agent });
     let docker = used.or_else(|| written(folder).docker);

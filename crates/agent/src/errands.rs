@@ -32,7 +32,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 const SILENCE_MAX: Duration = Duration::from_secs(150);
 /// An errand is a line, and its command the longest of it.
 const LINE_BYTES_MAX: usize = 256 * 1024;
-/// The server keeps to fewer; one that does not is not served.
+/// The server sends fewer at a time; errands beyond this number are not carried out.
 const ERRANDS_MAX: usize = 256;
 
 /// Waits for errands and carries them out, for ever.
@@ -86,8 +86,8 @@ async fn wait(wire: &Wire, drivers: &Drivers, under_way: &mut JoinSet<()>) -> io
     }
 }
 
-/// The whole lines, as errands; an empty line is only a word, and one of a newer server that we do not
-/// understand is left to run out of time there.
+/// The whole lines, as errands; an empty line only says that the server is there, and an errand of a
+/// newer server that we do not understand is left to run out of time there.
 fn errands(pending: &mut Vec<u8>, bytes: &[u8]) -> Vec<Errand> {
     pending.extend_from_slice(bytes);
     let Some(end) = pending.iter().rposition(|byte| *byte == b'\n') else { return Vec::new() };

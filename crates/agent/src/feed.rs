@@ -185,7 +185,7 @@ fn found(wishes: &Wishes, answers: &Entries) -> Found {
     if complete { Found::All } else { Found::NotAll }
 }
 
-/// One that does not exist is empty; one that cannot be asked is an error.
+/// A Secret or ConfigMap that does not exist is empty; one that cannot be read is an error.
 async fn ask(client: Client, source: &Source) -> Result<BTreeMap<String, Vec<u8>>, String> {
     let (namespace, name) = (source.namespace.as_str(), source.name.as_str());
     let asked = async {

@@ -21,7 +21,7 @@ const AT_ONCE_MAX: usize = 16;
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) id: InstanceId,
-    /// Which run of it: a new one begins anew.
+    /// Which run of it: for a new run the check begins anew.
     pub(crate) run: String,
     pub(crate) check: Check,
     pub(crate) driver: Arc<dyn Driver>,
@@ -41,7 +41,7 @@ pub(crate) struct Checks {
     changed: Arc<Notify>,
 }
 
-/// What was found, and of which run: the word on an earlier one must not count for the next.
+/// What was found, and of which run: what was found of an earlier run must not count for the next.
 type Found = BTreeMap<InstanceId, (String, Health)>;
 
 #[derive(Debug)]

@@ -84,7 +84,7 @@ pub(crate) async fn beat(
     }
 }
 
-/// A good-bye: the node or site is NotReady at once, and whoever comes next is no clone.
+/// A good-bye: the node or site is NotReady at once, and the next agent that comes is no clone.
 pub async fn say_good_bye(client: &Client, remit: &Remit, pace: Pace) -> Result<(), Error> {
     write(client, remit, "", pace, None).await.map(drop)
 }

@@ -60,9 +60,9 @@ pub async fn join(file: &JoinFile, applicant: Applicant<'_>) -> Result<Identity,
     })
 }
 
-/// A new certificate for the old one, which may have expired. No certificate is shown on the
-/// connection, since an expired one would not get through the handshake: the proof is the nonce,
-/// signed with the key. What the operator says of the labels goes along.
+/// A new certificate for the old one, which may have expired. No certificate is shown on the connection,
+/// since an expired certificate would not get through the handshake: the proof is the nonce, signed with
+/// the key. What the operator says of the labels goes along.
 pub async fn renew(
     credentials: &Credentials,
     instance: &str,

@@ -11,7 +11,8 @@ use crate::join_file::check_address;
 use crate::{connection, join};
 
 pub(crate) const LIGHTHOUSES_MAX: usize = 8;
-/// Old addresses are kept: a controller may come back to one. More would take too long to try.
+/// Old addresses are kept, since a controller may come back to an old one. More addresses would take too
+/// long to try.
 const ADDRESSES_MAX: usize = 16;
 
 /// A server that can be asked, and what it takes to ask it.
@@ -24,8 +25,8 @@ pub struct Lighthouse {
     pub token: String,
 }
 
-/// The addresses that the lighthouses know, and all that were known before; `None` if there is no
-/// new one among them.
+/// The addresses that the lighthouses know, and all that were known before; `None` if none of the
+/// addresses is new.
 pub(crate) async fn ask(lighthouses: &[Lighthouse], known: &[String]) -> Option<Vec<String>> {
     let mut told = Vec::new();
     for lighthouse in lighthouses.iter().take(LIGHTHOUSES_MAX) {

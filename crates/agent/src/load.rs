@@ -31,7 +31,7 @@ pub(crate) async fn keep(connection: Connection, node: String, folder: String) {
         let (back, sample) = match sampled.await {
             Ok(Some(sampled)) => sampled,
             Ok(None) => return,
-            // Whoever keeps us deals with it.
+            // The task that keeps this one alive deals with it.
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
         sampler = Some(back);

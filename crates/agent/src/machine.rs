@@ -9,7 +9,7 @@ use crate::credentials::Folder;
 
 /// Where Linux keeps the id that its installation drew.
 const MACHINE_ID: &str = "/etc/machine-id";
-/// Kept in the data folder on a machine without one.
+/// Kept in the data folder on a machine that has no id of its own.
 const OWN_ID: &str = "machine";
 const ID_BYTES_MAX: usize = 64;
 
@@ -26,7 +26,7 @@ pub fn id(folder: &Folder) -> Result<String, crate::Error> {
     Ok(id)
 }
 
-/// Which start this is. Never kept: whoever copies the folder must not have the same.
+/// Which start this is. Never written to the data folder: a copy of the folder must not have the same.
 pub fn instance(machine: &str) -> Result<String, crate::Error> {
     Ok(format!("{machine}.{}", &random_hex()?[..12]))
 }
@@ -39,8 +39,8 @@ pub fn host_name() -> String {
     name.trim_matches(['-', '.']).to_owned()
 }
 
-/// The address as one that something here can listen on; nothing for a name, or for an address that
-/// somebody else forwards to this machine.
+/// The address, if a program of this machine can listen on it; nothing for a name, or for an address that
+/// another machine forwards to this one.
 pub(crate) fn own_address(address: &str) -> Option<IpAddr> {
     let address = address.parse().ok()?;
     UdpSocket::bind((address, 0)).is_ok().then_some(address)

@@ -66,15 +66,15 @@ impl Nearby {
                 addresses.push(address.clone());
             }
         }
-        // Whoever is bound to one begins with it for as long as it is there.
+        // An instance that is bound to an address gets it first, for as long as it is there.
         if let Some(at) = addresses.iter().position(|one| Some(one) == peer.bound.as_ref()) {
             addresses[..=at].rotate_right(1);
         }
         addresses
     }
 
-    /// Whether instances of the peer were up on other nodes when the Assignment was written. After
-    /// a reboot those of this node are not up again just because they were then.
+    /// Whether instances of the peer were up on other nodes when the Assignment was written. After a
+    /// reboot the instances of this node are not up again just because they were then.
     pub fn is_up_elsewhere(&self, caller: &Assignment, peer: &Peer) -> bool {
         let here = self.assigned.get(&component_called(caller, peer)).copied().unwrap_or(0);
         peer.addresses.len() > here

@@ -60,7 +60,7 @@ struct Sight {
     security: Report,
 }
 
-/// Whose Node it is, and what is known of the machine beforehand.
+/// Which Node is told of, and what is known of its machine beforehand.
 #[derive(Clone)]
 pub(crate) struct Subject {
     pub(crate) node: String,
@@ -121,7 +121,7 @@ pub(crate) async fn keep(
     }
 }
 
-/// What the engines say of themselves; nothing from one that does not answer.
+/// What the engines say of themselves; nothing from an engine that does not answer.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Versions {
     by_engine: BTreeMap<Engine, Option<String>>,

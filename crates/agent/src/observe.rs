@@ -15,7 +15,7 @@ use crate::desired::problem;
 
 /// An engine that does not answer within this is as good as away.
 const LIST_TIMEOUT: Duration = Duration::from_secs(5);
-/// And after this the question itself is given up.
+/// After this the question itself is given up.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What is there, and which engines did not say.
@@ -25,8 +25,8 @@ pub(crate) struct Look {
     pub(crate) silent: BTreeMap<Engine, Error>,
 }
 
-/// Engines that did not answer in time when they were last asked, with the question that is open.
-/// They are not waited for until an answer is in time again: one that hangs would hold up all the
+/// Engines that did not answer in time when they were last asked, with the question that is open. They
+/// are not waited for until an answer is in time again: an engine that hangs would hold up all the
 /// others. What they say late is heard at the next look.
 #[derive(Debug, Default)]
 pub(crate) struct Unanswered(BTreeMap<Engine, Option<JoinHandle<Answer>>>);

@@ -40,17 +40,18 @@ pub struct Good {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Orders {
-    /// Those that are for this node, and those of the site that are for any, by uid.
+    /// The Assignments that are for this node, and those of the site that name no node, by uid.
     pub assignments: BTreeMap<String, Assignment>,
     pub entries: Entries,
     pub good: BTreeMap<String, Good>,
     /// The newest version that a server has ever told.
     pub newest: u64,
     pub authority: Authority,
-    /// Those of them that a server has forgotten, which was set back to a backup. They are kept: nobody
-    /// has said that they are to end.
+    /// Assignments that a server has forgotten, because it was set back to a backup. They are kept:
+    /// nobody has said that they are to end.
     pub forgotten: BTreeSet<String>,
-    /// Those that were deleted or given to another node, the newest last, and the version at which.
+    /// Assignments that were deleted or given to another node, the newest last, with the version at which
+    /// that was.
     pub(crate) gone: VecDeque<(String, Option<u64>)>,
 }
 
@@ -105,7 +106,7 @@ impl Orders {
         let forgotten = &self.forgotten;
         self.assignments.retain(|uid, _| listed.contains(uid) || forgotten.contains(uid));
         for uid in &self.forgotten {
-            // There is nobody to whom anything about it could be written.
+            // The server does not know them, so nothing about them can be written.
             if let Some(assignment) = self.assignments.get_mut(uid) {
                 assignment.metadata.resource_version = None;
             }

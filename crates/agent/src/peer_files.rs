@@ -18,8 +18,8 @@ use crate::nearby::Nearby;
 pub(crate) const FOLDER: &str = "peers";
 pub(crate) const FILE: &str = "peers.json";
 pub(crate) const VARIABLE: &str = "TOMBOLO_PEERS_FILE";
-/// Where a container finds the folder. The folder and not the file: a file that is replaced would
-/// stay the old one for whoever has it mounted.
+/// Where a container finds the folder. The folder and not the file: a file that is replaced would stay
+/// the old file for a container that has it mounted.
 const IN_CONTAINER: &str = "/run/tombolo";
 /// There is nothing secret in them, and the programs that read them may run as other users.
 const FOLDER_MODE: u32 = 0o755;
@@ -30,7 +30,7 @@ pub(crate) struct PeerFiles {
     folder: PathBuf,
     /// What was written, by the uid of the Assignment.
     written: BTreeMap<String, String>,
-    /// Left by those before us, and not looked at yet.
+    /// Left by agents before us, and not looked at yet.
     strangers: bool,
 }
 

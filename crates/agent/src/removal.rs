@@ -1,8 +1,10 @@
-//! Taking things off a machine: whoever holds a data folder ends, and then what its agent runs. Called
-//! by `tombolo down` and `tombolo agent uninstall`; start at [`end_holder`] and [`end_workloads`].
+//! Taking things off a machine: first the process ends that holds a data folder, then what its agent
+//! runs. Called by `tombolo down` and `tombolo agent uninstall`; start at [`end_holder`] and
+//! [`end_workloads`].
 //!
 //! Nobody is ended by a number that somebody once wrote down. A server and an agent hold the lock of
-//! their folder for as long as they live: who has that file open, while the lock is taken, is the one.
+//! their folder for as long as they live: while the lock is taken, the process that has that file open is
+//! the one that holds it.
 
 use std::fs::{self, File};
 use std::io;
@@ -22,7 +24,7 @@ pub const AGENT_LOCK: &str = "agent.lock";
 /// The lock of a server's folder.
 pub const SERVER_LOCK: &str = "lock";
 
-/// How long whoever is asked to end may take before it is killed.
+/// How long a process that is asked to end may take before it is killed.
 const PATIENCE: Duration = Duration::from_secs(25);
 /// After a kill only the kernel is waited for.
 const PATIENCE_AFTER_KILL: Duration = Duration::from_secs(10);
@@ -57,15 +59,15 @@ pub struct Ended {
     pub volumes: usize,
 }
 
-/// A process that holds a lock, by a handle that never means another one.
+/// A process that holds a lock, by a handle that never means another process.
 #[derive(Debug)]
 struct Holder {
     pid: u32,
     handle: OwnedFd,
 }
 
-/// Ends whoever holds the lock `file` of a data folder, and waits until the lock is free. `None` if
-/// nobody did.
+/// Ends the process that holds the lock `file` of a data folder, and waits until the lock is free. `None`
+/// if nobody did.
 pub async fn end_holder(file: &Path, how: How) -> Result<Option<u32>, Error> {
     let fail = |doing, source| Error::File { doing, path: file.into(), source };
     if try_lock(file).map_err(|error| fail("lock", error))?.is_some() {
@@ -83,7 +85,7 @@ pub async fn end_holder(file: &Path, how: How) -> Result<Option<u32>, Error> {
         How::Sudden => &[(Signal::KILL, PATIENCE_AFTER_KILL)],
     };
     for (signal, patience) in signals {
-        // One that has just ended cannot be signalled, and need not be.
+        // A process that has just ended cannot be signalled, and need not be.
         let _ = pidfd_send_signal(&holder.handle, *signal);
         if is_free_within(file, *patience).await.map_err(|error| fail("lock", error))? {
             return Ok(Some(holder.pid));

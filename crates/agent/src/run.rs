@@ -136,7 +136,7 @@ async fn part(drivers: &Drivers) {
     }
 }
 
-/// Joins, if that has not been done yet, and runs nothing. For whoever sets a machine up.
+/// Joins, if that has not been done yet, and runs nothing. For programs that set a machine up.
 pub async fn join_only(settings: Settings) -> Result<Identity, Error> {
     Ok(live::come_in(&settings, StandsFor::Node).await?.credentials.identity)
 }

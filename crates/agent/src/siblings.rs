@@ -24,8 +24,8 @@ pub struct Siblings {
 }
 
 impl Siblings {
-    /// Tries those that the question names, as `node=address` with commas between. Whether there is
-    /// anything new to tell.
+    /// Tries to reach the siblings that the question names, as `node=address` with commas between.
+    /// Whether there is anything new to tell.
     pub(crate) async fn look(&mut self, question: &str) -> bool {
         let asked = question.split(',').filter_map(|one| one.split_once('=')).take(PROBES_MAX);
         let asked = asked.map(|(node, address)| (node.to_owned(), address.to_owned()));

@@ -33,8 +33,8 @@ impl Spoken {
 /// Something to be written about one Assignment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Write {
-    /// As it was when this was decided: its version goes along, and if it has changed since, the
-    /// write fails and is decided anew.
+    /// The Assignment as it was when this was decided. Its version goes along: if the Assignment has
+    /// changed since, the write fails and is decided anew.
     pub assignment: Assignment,
     pub what: What,
 }
@@ -151,7 +151,7 @@ pub(crate) async fn of_node(client: &Client, about: &Node, told: &Told) {
     send(client, &news(reference, told)).await;
 }
 
-/// The same, by whoever knows no more of the Node than its name.
+/// The same, for a caller that knows no more of the Node than its name.
 pub(crate) async fn of_node_named(client: &Client, name: &str, told: &Told) {
     let reference = ObjectReference {
         api_version: Some(API_VERSION.to_owned()),

@@ -359,7 +359,7 @@ impl Worker {
         self.inside.send_if_modified(|known| put(&mut known.disk, disk));
     }
 
-    /// Whoever empties the node means what the server has forgotten, too.
+    /// Somebody who drains the node means what the server has forgotten, too.
     fn see_to_the_forgotten(&mut self) {
         if *self.drained.borrow() {
             self.converge.orders.end_forgotten();

@@ -1,5 +1,5 @@
-//! The errand of a command: runs it inside the instance, and passes on what it reads and writes.
-//! Whoever goes away takes the command along. Called by [`super::carry`]; start at [`carry`].
+//! The errand of a command: runs it inside the instance, and passes on what it reads and writes. A client
+//! that goes away takes the command along. Called by [`super::carry`]; start at [`carry`].
 
 use futures::stream::StreamExt as _;
 use tokio::io::AsyncWriteExt as _;
@@ -38,7 +38,7 @@ pub(super) async fn carry(line: Line, drivers: &Drivers, assignment: &str, optio
                 Channel::Input => write(&mut writer, &frame.payload).await,
                 Channel::Close => close(&mut writer).await,
                 Channel::Resize => {
-                    // The last one must arrive. An error means that there is no terminal.
+                    // The last size must arrive. An error means that there is no terminal.
                     if let Ok(size) = serde_json::from_slice::<Size>(&frame.payload) {
                         _ = resize.send(terminal(size)).await;
                     }

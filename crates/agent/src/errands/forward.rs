@@ -40,7 +40,7 @@ pub(super) async fn carry(line: Line, drivers: &Drivers, assignment: &str, port:
                 | Channel::Opening
                 | Channel::Alive => Ok(()),
             };
-            // One that does not read any more may still write; its end tells.
+            // A side that does not read any more may still write; its own end is waited for.
             _ = written;
         }
     };

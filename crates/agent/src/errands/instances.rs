@@ -38,7 +38,7 @@ pub(super) async fn serving(drivers: &Drivers, assignment: &str) -> Result<Found
     })
 }
 
-/// The greatest serves: one that runs, and of two the younger.
+/// The greatest serves: an instance that runs comes before one that does not, and of two the younger.
 fn rank(state: &State) -> (u8, Option<SystemTime>) {
     match state {
         State::Running(running) => (4, Some(running.since)),

@@ -100,7 +100,7 @@ impl Outgoing {
 }
 
 impl Incoming {
-    /// The next frame that says something. Whoever is interrupted while waiting loses nothing.
+    /// The next frame that says something. A caller that is interrupted while it waits loses nothing.
     pub(super) async fn next(&mut self) -> Result<Frame, Gone> {
         loop {
             while let Some(frame) = self.frames.next_frame().map_err(|_| Gone)? {
@@ -115,7 +115,7 @@ impl Incoming {
         }
     }
 
-    /// Waits until the server has let go. Whoever hung up before would cut off the last word.
+    /// Waits until the server has closed the connection. To hang up before would cut off the last word.
     pub(super) async fn end(mut self) {
         while self.next().await.is_ok() {}
     }

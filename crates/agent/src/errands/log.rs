@@ -219,7 +219,7 @@ struct Follower<'a> {
     options: &'a LogOptions,
     lines: SelectAll<BoxStream<'static, Told>>,
     followed: BTreeSet<InstanceId>,
-    /// Where to go on with one whose log has ended, should it be started again.
+    /// Where to go on with an instance whose log has ended, should it be started again.
     seen_until: BTreeMap<InstanceId, SystemTime>,
 }
 
