@@ -15,7 +15,7 @@ use crate::{crd, encode, own_kinds, time};
 
 /// `tombolo-system` holds what the server itself keeps: leases and access tokens.
 pub(crate) const NAMESPACES: &[&str] = &["default", SYSTEM];
-const SYSTEM: &str = "tombolo-system";
+const SYSTEM: &str = tombolo_model::keys::SYSTEM_NAMESPACE;
 
 pub(crate) async fn run(api: &Api) -> Result<(), Failure> {
     let kinds = api.registry.now();

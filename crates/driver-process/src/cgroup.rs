@@ -33,7 +33,7 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// Those of the driver whose folder this is.
+    /// The groups of the driver whose folder this is.
     pub(crate) fn of(folder: &Path) -> Groups {
         let mut hasher = DefaultHasher::new();
         folder.hash(&mut hasher);
@@ -80,7 +80,7 @@ impl Groups {
             Version::Two => unified_parent(hierarchy)?.join(&self.name),
         };
         let folder = parent.join(instance);
-        // An old one still counts what the last run did.
+        // An old group still counts what the last run used.
         _ = fs::remove_dir(&folder);
         fs::create_dir_all(&folder)?;
         if hierarchy.version == Version::Two {
@@ -160,7 +160,7 @@ pub(crate) fn members(folders: &[PathBuf]) -> Vec<u32> {
 /// Kills everybody in the groups, as far as one round goes.
 pub(crate) fn kill(folders: &[PathBuf]) {
     for folder in folders {
-        // Only newer kernels have it, and they kill also whoever is born in this moment.
+        // Only newer kernels have it, and they kill also processes that are forked in this moment.
         _ = fs::write(folder.join("cgroup.kill"), "1");
     }
     for pid in members(folders) {
@@ -220,7 +220,7 @@ pub(crate) fn remove(folders: &[PathBuf]) {
             }
         }
         if let Some(parent) = folder.parent() {
-            // Others may be in it; the last one takes it away.
+            // Other groups may be in it; the last to go removes it.
             _ = fs::remove_dir(parent);
         }
     }

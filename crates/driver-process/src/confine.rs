@@ -3,8 +3,8 @@
 //! calls. [`enter`] does it to the calling process, which then becomes the program; it is called by
 //! `supervise` alone, in a process that has one thread and nothing else to do.
 //!
-//! What is decided where: the driver chooses a [`Confinement`] (`manner`), writes it into the record
-//! of the instance, and whoever enters the instance later (`exec`) finds it there.
+//! What is decided where: the driver chooses a [`Confinement`] (`manner`), writes it into the record of
+//! the instance, and a command that enters the instance later (`exec`) finds it there.
 
 mod abilities;
 mod calls;
@@ -73,7 +73,7 @@ pub(crate) fn enter(confinement: &Confinement) -> io::Result<()> {
     forsake(confinement.manner)
 }
 
-/// Confines the calling process as one that is confined already: for a command inside an instance.
+/// Confines the calling process like an instance that is confined already: for a command inside it.
 pub(crate) fn join(confinement: &Confinement, process: impl AsFd) -> io::Result<()> {
     _ = fs::write("/proc/self/oom_score_adj", OOM_SCORE);
     limit(confinement)?;
@@ -133,7 +133,7 @@ fn separate(manner: Manner) -> io::Result<()> {
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     rustix::thread::unshare(flags).map_err(|errno| said("make namespaces", errno.into()))?;
     if manner == Manner::UserNamespace {
-        // Its own number stands for itself and every other one for nobody.
+        // Its own number stands for itself, and every other number for nobody.
         for (file, text) in [
             ("setgroups", "deny".to_owned()),
             ("uid_map", format!("{user} {user} 1")),

@@ -31,7 +31,7 @@ pub fn cut(folder: &Path) -> io::Result<usize> {
     let entries = fs::read_dir(&folder)?.flatten();
     let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<InstanceId>().ok());
     let instances: Vec<Folder> = ids.map(|id| Folder::new(folder.join(id.to_string()))).collect();
-    // The supervisors first: whoever sees an instance end writes it down.
+    // The supervisors first: a supervisor that sees its instance end would write it down.
     for run in instances.iter().filter_map(Folder::run) {
         if run.boot_id == procfs::boot_id() && run.supervisor.alive() {
             cgroup::send(run.supervisor.pid, Signal::KILL);
@@ -42,8 +42,9 @@ pub fn cut(folder: &Path) -> io::Result<usize> {
     Ok(ended)
 }
 
-/// Kills what still runs for an instance of which no folder is left, and would run beside the one that
-/// is about to be started: its supervisors, then the instance. `cgroups` are those by its name.
+/// Kills what still runs for an instance of which no folder is left, and would run beside the instance
+/// that is about to be started: its supervisors, then its processes. `cgroups` are the groups by its
+/// name.
 pub(crate) fn end_strays(folder: &Folder, cgroups: &[PathBuf]) -> bool {
     let path = folder.path().as_os_str().as_encoded_bytes();
     let supervises = |pid: &u32| {
@@ -57,7 +58,7 @@ pub(crate) fn end_strays(folder: &Folder, cgroups: &[PathBuf]) -> bool {
     end(folder, cgroups) || !supervisors.is_empty()
 }
 
-/// Kills whoever belongs to one instance; whether there was anybody.
+/// Kills the processes of one instance; whether there were any.
 fn end(folder: &Folder, cgroups: &[PathBuf]) -> bool {
     let mark = format!("{MARK}={}", folder.path().display()).into_bytes();
     let marked =

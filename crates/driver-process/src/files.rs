@@ -110,7 +110,7 @@ fn place_one(work: &Path, names: &[&str], content: &[u8], user: User) -> io::Res
             Err(errno) => return Err(errno.into()),
         }
     }
-    // The old one is taken away and never written to: it may be a link, or open somewhere.
+    // The old file is removed and never written to: it may be a link, or open somewhere.
     match unlinkat(&folder, *name, AtFlags::empty()) {
         Ok(()) | Err(rustix::io::Errno::NOENT) => (),
         Err(errno) => return Err(errno.into()),

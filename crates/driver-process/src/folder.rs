@@ -64,7 +64,8 @@ pub(crate) struct InstanceRecord {
     /// The folders of its cgroups.
     pub(crate) cgroups: Vec<PathBuf>,
     pub(crate) user: Option<(u32, u32)>,
-    /// Nothing for one with all rights, and for those that were started before there was any.
+    /// Nothing for an instance with all rights, and for instances that were started by an agent that knew
+    /// no confinement.
     #[serde(default)]
     pub(crate) confinement: Option<Confinement>,
     /// Where it was started.
@@ -102,7 +103,7 @@ impl Folder {
         Folder { path: path.into() }
     }
 
-    /// Makes the folder and those inside; does nothing where they are.
+    /// Makes the folder and the folders inside it; does nothing where they are.
     pub(crate) fn make(&self) -> io::Result<()> {
         // The user that the instance runs as must get through to `work`, and see nothing else.
         // Not what it lies in: where that was deleted, nothing is begun anew.
@@ -137,7 +138,7 @@ impl Folder {
         options.open(self.path.join("lock")).map(drop)
     }
 
-    /// Removes all of it. To whoever looks it is gone at once, and not piece by piece.
+    /// Removes all of it. To every reader it is gone at once, and not piece by piece.
     pub(crate) fn remove(&self) -> io::Result<()> {
         let Some(name) = self.path.file_name() else { return Ok(()) };
         let mut going = OsString::from(GOING);
@@ -285,7 +286,7 @@ impl Folder {
         }
     }
 
-    /// Whether `lock` is still the one of this folder. It is not when somebody has deleted the folder or
+    /// Whether `lock` is still the lock of this folder. It is not when somebody has deleted the folder or
     /// moved it away, whatever has been made in its place since.
     pub(crate) fn is_locked_by(&self, lock: &File) -> bool {
         is_file_at(lock, &self.path.join("lock"))
@@ -311,7 +312,8 @@ impl Folder {
     }
 }
 
-/// Whether an open file is the one that its path names. A file system that does not answer says nothing.
+/// Whether an open file is still the file that its path names. A file system that does not answer says
+/// nothing.
 pub fn is_file_at(file: &File, path: &Path) -> bool {
     let Ok(held) = file.metadata() else { return true };
     match fs::metadata(path) {

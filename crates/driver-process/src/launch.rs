@@ -21,7 +21,7 @@ pub(crate) struct Launch {
     pub(crate) workdir: PathBuf,
     /// User and group to run as; the agent's own when left out.
     pub(crate) user: Option<(u32, u32)>,
-    /// Nothing for one with all rights.
+    /// Nothing for an instance with all rights.
     pub(crate) confinement: Option<Confinement>,
 }
 

@@ -156,12 +156,12 @@ pub(crate) struct Inner {
     /// Who starts, stops or removes an instance holds its lock: two at once would be in each
     /// other's way.
     busy: Mutex<BTreeMap<InstanceId, Arc<tokio::sync::Mutex<()>>>>,
-    /// Those who wait for the end of a supervisor.
+    /// The tasks that wait for the end of a supervisor.
     watched: Mutex<BTreeMap<InstanceId, (u32, AbortHandle)>>,
     runtime: Handle,
     /// What the machine can do to confine instances; found out when it is first asked for.
     abilities: OnceLock<Abilities>,
-    /// Whom instances run as; opened when the first one needs a user.
+    /// The users that instances run as; opened when the first instance needs a user.
     users: Mutex<Option<Users>>,
     /// Whose the sockets are that take connections from elsewhere.
     listeners: Mutex<Listeners>,
@@ -386,7 +386,7 @@ impl Driver for ProcessDriver {
             let held = self.inner.hold(&spec.id).await;
             let doing = format!("starting {}", spec.id);
             let started = self.blocking(move |inner| {
-                // Held until it is done, even if whoever asked waits no longer.
+                // Held until it is done, even if the caller waits no longer.
                 let _held = held;
                 inner.check_whole()?;
                 start::start(inner, &spec)

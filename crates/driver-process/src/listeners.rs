@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::SystemTime;
 
 use tombolo_driver::{Instance, InstanceId, PublishedPort, State};
+use tombolo_model::phrase::first_few;
 use tombolo_model::ports::Transport;
 
 /// A program that opens many is told of these alone.
@@ -122,14 +123,11 @@ fn note(sockets: &[Socket], ports: &[PublishedPort]) -> Option<String> {
             IpAddr::V6(address) => format!("[{address}]:{}", socket.port),
         })
         .collect();
-    let more = places.len().saturating_sub(NAMED_MAX);
-    let named: Vec<String> = places.into_iter().take(NAMED_MAX).collect();
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    (!named.is_empty()).then(|| {
+    (!places.is_empty()).then(|| {
+        let places = first_few(places, NAMED_MAX);
         format!(
-            "it listens on {}{more}, which is open to more than it should be: let it listen on \
-             $(ADDRESS)",
-            named.join(", ")
+            "it listens on {places}, which is open to more than it should be: let it listen on \
+             $(ADDRESS)"
         )
     })
 }
@@ -147,7 +145,7 @@ fn open_sockets(pid: u32) -> Vec<u64> {
         .collect()
 }
 
-/// Those of a table of the kernel that listen.
+/// The sockets of a table of the kernel that listen.
 fn sockets(table: &str) -> Vec<Socket> {
     let row = |line: &str| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();

@@ -49,7 +49,7 @@ pub(crate) struct Writer {
 const SOURCES: [Source; 2] = [Source::Stdout, Source::Stderr];
 
 impl Writer {
-    /// Goes on where the last one left off: one that restarts often keeps what it wrote.
+    /// Goes on where the last run left off: a program that restarts often keeps what it wrote.
     pub(crate) fn new(folder: PathBuf, limits: LogLimits) -> Writer {
         let number = numbers(&folder).last().copied().unwrap_or(1);
         let length = fs::metadata(path(&folder, number)).map_or(0, |metadata| metadata.len());
@@ -205,7 +205,7 @@ impl Writer {
         let numbers = numbers(&self.folder);
         let surplus = numbers.len().saturating_sub(self.limits.files_max.max(1));
         for number in &numbers[..surplus] {
-            // One that stays is tried again with the next file.
+            // A file that cannot be removed is tried again with the next file.
             _ = fs::remove_file(path(&self.folder, *number));
         }
     }

@@ -1,5 +1,5 @@
-//! Reading the log of an instance, from its files on disk. A thread reads ahead by a few lines and
-//! waits for whoever takes them; following, it looks for more a few times a second.
+//! Reading the log of an instance, from its files on disk. A thread reads ahead by a few lines and waits
+//! for the reader to take them; following, it looks for more a few times a second.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -90,17 +90,17 @@ impl Reader {
         kept
     }
 
-    /// The next whole line; nothing if there is none yet. Torn ones are passed over.
+    /// The next whole line; nothing if there is none yet. Torn lines are passed over.
     fn next(&mut self) -> Option<LogLine> {
         loop {
             if self.file.is_none() {
                 self.open_next()?;
             }
             let file = self.file.as_mut()?;
-            // A file that cannot be read any more is passed over like one that is done.
+            // A file that cannot be read any more is passed over like a file that is read to its end.
             let count = file.read_until(b'\n', &mut self.partial).unwrap_or(0);
             if count == 0 {
-                // Only when the next file is there will this one not grow any more.
+                // This file grows until the next file is there.
                 self.open_next()?;
                 self.partial.clear();
                 continue;

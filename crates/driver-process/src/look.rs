@@ -78,7 +78,7 @@ fn members_of(cgroups: &[PathBuf], run: &RunRecord) -> Vec<u32> {
 }
 
 fn state(folder: &Folder, record: &InstanceRecord, boot_id: &str) -> State {
-    // In this order: the supervisor writes the exit last, so one that is there is of this run.
+    // In this order: the supervisor writes the exit last, so an exit that is there is of this run.
     let run = folder.run();
     if let Some(exit) = folder.exit() {
         return State::Exited(exit);
@@ -107,7 +107,8 @@ fn state(folder: &Folder, record: &InstanceRecord, boot_id: &str) -> State {
     }
 }
 
-/// There is a record and no run: it is about to be started, or whoever did so was killed.
+/// There is a record and no run: the instance is about to be started, or the agent was killed while it
+/// started it.
 fn before_the_run(folder: &Folder, record: &InstanceRecord) -> State {
     if matches!(folder.lock(), Ok(None)) {
         return State::Starting { doing: "starting".to_owned() };

@@ -19,11 +19,11 @@ const FILE_BYTES_MAX: u64 = 16 << 30;
 /// Which user a process is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
-    /// The one of its App.
+    /// The user of its App.
     OfItsApp,
-    /// One of the machine, whom it names.
+    /// A user of the machine, whom it names.
     Named,
-    /// Whoever the agent is.
+    /// The user that the agent runs as.
     TheAgents,
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn choose(
     }
 }
 
-/// How far instances are confined on this machine, for whoever asks the driver.
+/// How far instances are confined on this machine, as the driver tells it.
 pub(crate) fn told(abilities: &Abilities) -> tombolo_driver::Confinement {
     let signals = "the agent is not root, and the kernel is older than 6.12";
     tombolo_driver::Confinement {

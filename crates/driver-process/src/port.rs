@@ -15,8 +15,8 @@ use crate::procfs;
 /// Below those that the kernel gives to connections by itself, which begin at 32768.
 const FREE: Range<u16> = 20_000..32_000;
 
-/// The port of the machine for each port of the instance. `kept` are those of its last run, `taken`
-/// those that others were given and perhaps do not listen on yet.
+/// The port of the machine for each port of the instance. `kept` are those of its last run, `taken` ports
+/// that others were given and perhaps do not listen on yet.
 pub(crate) fn choose(
     spec: &Spec,
     process: &Process,
@@ -61,8 +61,8 @@ fn check(port: u16, protocol: Protocol) -> Result<u16> {
     }
 }
 
-/// The last one again, or the first free one from a place that depends on the instance: two agents
-/// on one machine should not try the same at the same time.
+/// The last port again, or the first free port from a place that depends on the instance: two agents on
+/// one machine should not try the same at the same time.
 fn free(id: &InstanceId, port: &Port, last: Option<u16>, taken: &[u16]) -> Result<u16> {
     let mut hasher = DefaultHasher::new();
     (id, port.port).hash(&mut hasher);

@@ -127,8 +127,8 @@ fn look_up(wanted: &str, passwd: &str, groups: &str) -> Option<(u32, u32)> {
     Some((user, group))
 }
 
-/// Puts in place of `$(NAME)` what the variable holds. One that is not there stays as it is, and so
-/// does `$$(NAME)`, without its first letter.
+/// Puts in place of `$(NAME)` what the variable holds. A variable that is not there stays as it is
+/// written, and so does `$$(NAME)`, without its first letter.
 fn expand(text: &str, env: &BTreeMap<String, Secret>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -5,8 +5,8 @@
 //! it held in memory would be lost then. So `splice` moves the bytes from the pipe into this file inside
 //! the kernel: they are in one of the two at every moment. From there they are written to the log as a
 //! database does with its redo log: the file says how long the log was before a write ([`Mark`]), and in
-//! the same stroke that the write is done and how far. Whoever adopts the instance cuts the log back to
-//! an open mark and writes again, so that no line is lost and none is there twice.
+//! the same stroke that the write is done and how far. A supervisor that adopts the instance cuts the log
+//! back to an open mark and writes again, so that no line is lost and none is there twice.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -120,7 +120,7 @@ impl Spool {
         }
     }
 
-    /// Drops what is settled: the rest goes to a new file, which takes the place of this one.
+    /// Drops what is settled: the rest goes to a new file, which takes the place of the old file.
     fn shorten(&mut self) -> io::Result<()> {
         let rest = self.unsettled()?;
         let new = self.path.with_extension("new");

@@ -57,7 +57,8 @@ pub(crate) fn start(inner: &Arc<Inner>, spec: &Spec) -> Result<()> {
     started
 }
 
-/// After a start that failed, an instance that never ran is not there, and one that did is as before.
+/// After a start that failed, an instance that never ran is not there, and an instance that has run
+/// before is as it was.
 fn undo(folder: &Folder, last_exit: Option<Exit>, restarts: u32) {
     let record = folder.instance();
     if let Some(record) = &record {
@@ -189,7 +190,7 @@ fn user_of_app(inner: &Inner, spec: &Spec) -> Result<(u32, u32)> {
     Ok((number, number))
 }
 
-/// Whether the agent's folder is in this one, or this one in the agent's.
+/// Whether the agent's folder lies in this folder, or this folder in the agent's.
 fn holds_ours(inner: &Inner, folder: &Path) -> bool {
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let ours = inner.folder.parent().unwrap_or(&inner.folder);

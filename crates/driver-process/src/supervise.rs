@@ -145,7 +145,7 @@ fn read_launch() -> io::Result<Launch> {
 /// the instance, so that they can be found.
 fn stand_alone() -> io::Result<()> {
     match setsid() {
-        // Whoever leads a group already has been started as one.
+        // A process that leads a group already has been started as its leader.
         Ok(_) | Err(rustix::io::Errno::PERM) => (),
         Err(errno) => return Err(errno.into()),
     }
@@ -194,7 +194,7 @@ fn spawn(
 fn hand_over(launch: &Launch, mut channel: UnixStream) -> Result<(), Answer> {
     let prepared = |error: io::Error| Answer::failed(Step::Prepare, &error);
     let bytes = serde_json::to_vec(launch).map_err(|error| prepared(error.into()))?;
-    // One that ended without reading says why in its answer, or by saying nothing.
+    // A program that ended without reading says why in its answer, or by saying nothing.
     _ = channel.write_all(&bytes);
     channel.shutdown(std::net::Shutdown::Write).map_err(prepared)?;
     let mut answer = Vec::new();
@@ -238,7 +238,8 @@ impl Pipes {
     }
 }
 
-/// For reading and writing: so it never hangs for want of another end, nor ends for want of one.
+/// Opened for reading and writing: so opening never waits for another end, and reading never ends for
+/// want of another end.
 fn open_pipe(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     let flags = i32::try_from(flags.bits()).unwrap_or(0);
     Ok(OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?.into())

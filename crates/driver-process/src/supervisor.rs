@@ -1,5 +1,5 @@
-//! The driver's side of a supervisor: starting one, waking it, waiting for its end, and starting
-//! another in place of one that was killed.
+//! The driver's side of a supervisor: starting it, waking it, waiting for its end, and starting another
+//! in place of a supervisor that was killed.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -24,7 +24,7 @@ const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 /// The folder in which confinement is tried. No instance can have this name.
 const TRIAL: &str = "trial";
 
-/// Tells a supervisor when to kill its instance. One that is gone is replaced at the next look.
+/// Tells a supervisor when to kill its instance. A supervisor that is gone is replaced at the next look.
 pub(crate) fn tell(folder: &Folder, stop: StopRecord) -> io::Result<()> {
     say(folder, &format!("{}\n", stop.kill_at_ms))
 }
@@ -61,7 +61,7 @@ impl Inner {
         let mut child = self.supervisor("run", folder, lock, Stdio::piped())?;
         let bytes = serde_json::to_vec(launch)?;
         if let Some(mut input) = child.stdin.take() {
-            // One that ended without reading says why in its answer.
+            // A supervisor that ended without reading says why in its answer.
             _ = input.write_all(&bytes);
         }
         self.settle(id, child)
@@ -187,7 +187,7 @@ async fn wait(inner: Weak<Inner>, id: InstanceId, alive: PathBuf, child: Option<
         _ = tokio::task::spawn_blocking(move || child.wait()).await;
     }
     let Some(inner) = inner.upgrade() else { return };
-    // This task is finished to whoever looks, so that the next supervisor gets one of its own.
+    // This task counts as finished from here on, so that the next supervisor gets a task of its own.
     inner.watched.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
     let looked = tokio::task::spawn_blocking(move || {
         inner.look_at(&id);

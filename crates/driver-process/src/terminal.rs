@@ -1,4 +1,4 @@
-//! A terminal for a command inside an instance. We hold the one end, the command opens the other by
+//! A terminal for a command inside an instance. We hold the near end, the command opens the far end by
 //! its path.
 
 use std::fs::File;

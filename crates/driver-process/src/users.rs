@@ -48,7 +48,8 @@ pub(crate) struct Users {
 }
 
 impl Users {
-    /// Takes a block for the driver whose folder this is, the one that it had before if it can.
+    /// Takes a block of numbers for the driver whose folder this is, if possible the block that it had
+    /// before.
     pub(crate) fn open(driver: &Path, range: Range<u32>) -> io::Result<Users> {
         let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
         let range = usable(range, &map).ok_or_else(|| {
@@ -68,7 +69,7 @@ impl Users {
         Ok(Users { path, block, apps })
     }
 
-    /// The number of an App: that which it has, or one that nobody has. `known` are the Apps that the
+    /// The number of an App: the number that it has, or one that is free. `known` are the Apps that the
     /// node has something of; the numbers of others may be given away when there are no more.
     pub(crate) fn of_app(&mut self, app: &str, known: &BTreeSet<String>) -> io::Result<u32> {
         if let Some(number) = self.apps.get(app) {
@@ -168,7 +169,7 @@ fn usable(range: Range<u32>, map: &str) -> Option<Range<u32>> {
     (small.end.saturating_sub(small.start) >= SMALL_RANGE_LENGTH_MIN).then_some(small)
 }
 
-/// Takes the first block that is nobody else's: the last one again, or from a place that depends on
+/// Takes the first block that no other driver has: the last block again, or from a place that depends on
 /// the driver's folder.
 fn claim(claims: &Path, driver: &Path, range: &Range<u32>, last: Option<u32>) -> io::Result<u32> {
     folder::make_folder(claims, 0o700)?;

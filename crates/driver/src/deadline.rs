@@ -1,4 +1,4 @@
-//! A deadline as those keep it in a file who end an instance without the agent: the supervisor of a
+//! A deadline as it is kept in a file by what ends an instance without the agent: the supervisor of a
 //! process, the guard of containers.
 
 use std::time::Duration;

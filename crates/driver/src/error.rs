@@ -97,7 +97,7 @@ pub enum Error {
     },
     NoSuchPort {
         port: u16,
-        /// Those that it has.
+        /// The ports that it has.
         has: Vec<u16>,
     },
     /// It runs, and nothing listens on the port.
@@ -131,8 +131,8 @@ impl PartialEq for Error {
 }
 
 impl Error {
-    /// Whether the same call may succeed later without anyone changing what is asked for.
-    /// Every variant is named, so that a new one must be thought about here.
+    /// Whether the same call may succeed later without anyone changing what is asked for. Every variant
+    /// is named, so that a new variant must be thought about here.
     pub fn retryable(&self) -> bool {
         match self {
             Error::Unreachable { .. }

@@ -82,7 +82,7 @@ impl Fake {
         self.held().hangs = true;
     }
 
-    /// New questions are answered again; those from before never are.
+    /// New questions are answered again; questions from before never are.
     pub fn answers(&self) {
         self.held().hangs = false;
     }
@@ -97,14 +97,14 @@ impl Fake {
         self.held().failures.entry(assignment.to_owned()).or_default().push(error);
     }
 
-    /// A start that was on its way comes to nothing, after whoever asked for it was told to wait.
+    /// A start that was on its way comes to nothing, after its caller was told that it is on its way.
     pub fn fails_late(&self, id: &InstanceId, error: Error) {
         if let Some(kept) = self.held().instances.get_mut(id) {
             kept.instance.state = State::Failed(error);
         }
     }
 
-    /// The instance ends by itself. A stubborn one that was asked to end does so now.
+    /// The instance ends by itself. A stubborn instance that was asked to end does so now.
     pub fn exits(&self, id: &InstanceId, code: i32) {
         self.ends(id, Some(code), None, if code == 0 { Reason::Completed } else { Reason::Error });
     }

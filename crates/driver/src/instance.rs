@@ -159,7 +159,7 @@ pub struct Exit {
     pub code: Option<i32>,
     pub signal: Option<i32>,
     pub at: SystemTime,
-    /// One that [is an end](Reason::is_an_end).
+    /// A reason that [is an end](Reason::is_an_end).
     #[serde(deserialize_with = "known_or_lost")]
     pub reason: Reason,
     /// A sentence for people, when there is more to say than code and signal do.
@@ -168,7 +168,7 @@ pub struct Exit {
     pub log: Vec<String>,
 }
 
-/// An agent that was set back may find the word of a newer one.
+/// An agent that was set back to an older release may find the word of a newer agent.
 fn known_or_lost<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Reason, D::Error> {
     let word = String::deserialize(from)?;
     Ok(Reason::of(&word).unwrap_or(Reason::Lost))

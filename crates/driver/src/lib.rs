@@ -52,7 +52,7 @@ pub trait Driver: Send + Sync + fmt::Debug {
     /// [`Driver::usage`].
     fn list(&self) -> BoxFuture<'_, Result<Vec<Instance>>>;
 
-    /// What the running instances use, by id. Those that ended in the meantime are left out.
+    /// What the running instances use, by id. Instances that ended in the meantime are left out.
     fn usage(&self) -> BoxFuture<'_, Result<Vec<(InstanceId, Usage)>>>;
 
     /// Starts the instance `spec.id`. If it is starting or running already, this does nothing; if
@@ -128,8 +128,8 @@ pub trait Driver: Send + Sync + fmt::Debug {
         port: u16,
     ) -> BoxFuture<'a, Result<BoxedConnection>>;
 
-    /// Wakes whoever waits when something may have changed. It may wake too often, and it may miss
-    /// something: it says when to look, never what there is to see.
+    /// Comes when something may have changed. It may wake too often, and it may miss something: it says
+    /// when to look, never what there is to see.
     fn events(&self) -> BoxStream<'static, ()>;
 }
 

@@ -12,10 +12,10 @@ use crate::Result;
 
 /// The machines of an engine that spreads over many, such as a cluster.
 pub trait Machines: Send + Sync + fmt::Debug {
-    /// Every machine that there is. What is not among them is gone for good: one that is only down is
-    /// listed as such, and an engine that cannot tell fails.
+    /// Every machine that there is. A machine that is not among them is gone for good: a machine that is
+    /// only down is listed as such, and an engine that cannot tell fails.
     fn list(&self) -> BoxFuture<'_, Result<Vec<Machine>>>;
 
-    /// Wakes whoever waits when something may have changed, as [`crate::Driver::events`] does.
+    /// Comes when something may have changed, as [`crate::Driver::events`] does.
     fn events(&self) -> BoxStream<'static, ()>;
 }

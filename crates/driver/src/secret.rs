@@ -13,7 +13,7 @@ impl Secret {
         Secret(bytes.into())
     }
 
-    /// The bytes themselves. Whoever calls this answers for where they go.
+    /// The bytes themselves. The caller answers for where they go.
     pub fn expose(&self) -> &[u8] {
         &self.0
     }

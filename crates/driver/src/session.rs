@@ -1,5 +1,5 @@
-//! What flows while a call is open: lines of a log, and the input and output of a command. The
-//! agent passes it on to whoever asked, through its own connection to the controller.
+//! What flows while a call is open: lines of a log, and the input and output of a command. The agent
+//! passes it on to the person who asked, through its own connection to the controller.
 
 use std::fmt;
 use std::pin::Pin;
@@ -72,7 +72,7 @@ pub struct ExecSession {
     pub input: Pin<Box<dyn AsyncWrite + Send>>,
     /// Ends when the command has ended and all is read.
     pub output: BoxStream<'static, Result<Output>>,
-    /// New sizes of the terminal; without one they go nowhere.
+    /// New sizes of the terminal; if the command has no terminal they go nowhere.
     pub resize: mpsc::Sender<TerminalSize>,
     pub exit: BoxFuture<'static, Result<Exit>>,
 }

@@ -37,8 +37,8 @@ pub struct Spec {
     pub files: Vec<FilePlaced>,
     /// By port and protocol, each once.
     pub ports: Vec<Port>,
-    /// The ports of the node that this instance must have and no other can have at the same time. Two
-    /// instances that share one cannot stand side by side: the old one must end first.
+    /// The ports of the node that this instance must have and no other can have at the same time. Two two
+    /// instances that share such a port cannot stand side by side: the old instance must end first.
     pub fixed_ports: BTreeSet<NodePort>,
     /// The address of the machine under which other nodes reach it. Where it is none of the machine's
     /// own, a port that they are to reach is open on all addresses.
@@ -78,7 +78,7 @@ pub struct Origin {
     pub replica: u32,
 }
 
-/// The one way to run it.
+/// How it is run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Workload {
     Container(Container),
@@ -111,7 +111,7 @@ pub struct Process {
     /// The program and its arguments; not empty.
     pub command: Vec<String>,
     pub workdir: Option<String>,
-    /// A user of the machine; one of its App's own when left out.
+    /// A user of the machine; when left out, a user that is the App's own.
     pub user: Option<String>,
     /// It is not confined.
     pub privileged: bool,

@@ -116,7 +116,7 @@ pub(crate) struct Expected {
     pub(crate) answer: oneshot::Receiver<Answer>,
 }
 
-/// One of those that are under way, until it is dropped.
+/// An errand that is under way, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
     errands: Arc<Errands>,
@@ -174,8 +174,8 @@ impl Errands {
         Expected { errands: self.clone(), id: id.to_owned(), answer }
     }
 
-    /// Hands over the answer to whoever waits for it. Only the agent that was asked can answer, and
-    /// once; whether an errand of somebody else exists it is not told.
+    /// Hands over the answer to the request that waits for it. Only the agent that was asked can answer,
+    /// and once; whether an errand of somebody else exists it is not told.
     pub(crate) fn answer(&self, id: &str, agent: &Remit, answer: Answer) -> Result<(), Answer> {
         let mut held = self.held();
         if held.waiting.get(id).is_none_or(|waiting| waiting.agent != *agent) {

@@ -58,7 +58,7 @@ impl Failure {
     }
 }
 
-/// What the API said goes on to whoever asked.
+/// What the API said goes on to the client that asked.
 impl From<kube::Error> for Failure {
     fn from(error: kube::Error) -> Failure {
         let kube::Error::Api(status) = error else { return Failure::internal(&error) };

@@ -37,7 +37,7 @@ use writes::{finish, make_site, relabelled, take_in};
 const BODY_BYTES_MAX: usize = 48 * 1024;
 const ATTEMPTS_MAX: usize = 16;
 
-/// A nonce for a renewal. Anybody may have one: it is worth nothing without a key.
+/// A nonce for a renewal. Anybody may ask for a nonce: it is worth nothing without a key.
 pub(crate) fn nonce(gate: &Gate) -> Response {
     let nonce = gate.shared.sealer.seal(gate.elapsed());
     answer(StatusCode::OK, &json!({"nonce": nonce}))

@@ -121,7 +121,7 @@ async fn write(gate: &Gate, subject: &Subject, wanted: &Registering) -> Result<(
         };
         match written {
             Ok(written) => {
-                // So that whoever has registered is listed at once.
+                // So that a controller that has registered is listed at once.
                 if let Ok(lease) = serde_json::from_value(written) {
                     gate.leases().hear_controller(&lease);
                 }

@@ -23,7 +23,7 @@ pub(crate) fn path(remit: &Remit) -> String {
     }
 }
 
-/// The Node of an agent, if it is that of one, and its Site.
+/// The Node of an agent, if the agent stands for one node, and its Site.
 pub(crate) async fn find(
     gate: &Gate,
     remit: &Remit,
@@ -63,7 +63,7 @@ fn known_at(object: &Value, site: &str) -> Known {
 
 pub(crate) fn failure(fallen: &Fallen) -> Failure {
     match fallen {
-        // It is who it says; only not the only one.
+        // It is who it says it is, but another agent says the same.
         Fallen::Quarantined { .. } => Failure::new(403, Reason::Quarantined, fallen.to_string()),
         Fallen::NodeGone { .. }
         | Fallen::SiteGone { .. }

@@ -15,7 +15,7 @@ pub struct Record {
     pub user: String,
     pub role: String,
     pub verb: String,
-    /// A sentence for those who read the record; empty if the verb says it all.
+    /// A sentence for people who read the record; empty if the verb says it all.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub what: String,
     /// What it was done to, if that is not the object that is written.

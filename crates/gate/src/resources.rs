@@ -57,8 +57,8 @@ impl Resources {
         self.write(Method::POST, path, "application/json", body, record).await
     }
 
-    /// A merge patch. One that names a resourceVersion holds for that one alone: of two who write at
-    /// once one wins, and the other is told that it [`Unwritten::Raced`].
+    /// A merge patch. A patch that names a resourceVersion holds for that version alone: of two writers
+    /// at once one wins, and the other is told that it [`Unwritten::Raced`].
     pub(crate) async fn patch(
         &self,
         path: &str,

@@ -10,8 +10,8 @@ use tombolo_model::keys::{self, FINALIZER_ASSIGNMENT, GROUP};
 /// Events about what has no namespace are where Kubernetes puts such.
 const EVENT_NAMESPACE: &str = "default";
 
-/// Whether an Assignment is for this agent: that of another node, which it names, is none of a
-/// sibling's business. One that names none may be taken by any agent of the site.
+/// Whether an Assignment is for this agent: that of another node, which it names, is none of a sibling's
+/// business. An Assignment that names no node may be taken by any agent of the site.
 pub fn is_for(assignment: &Value, remit: &Remit) -> bool {
     site_for(assignment, remit) == remit.site()
 }
@@ -46,7 +46,7 @@ pub fn site_of_node<'a>(node: &'a Value, remit: &Remit) -> &'a str {
 /// What an Event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About<'a> {
-    /// One of the Event's own namespace.
+    /// An object of the Event's own namespace.
     Assignment(&'a str),
     Node(&'a str),
     /// Nothing that an agent has to do with.
@@ -99,8 +99,8 @@ pub enum Refused {
     Forbidden(&'static str),
 }
 
-/// What an agent may change of an object, or of an Assignment somebody who stands in for one (then there
-/// is no `remit`). `live` is null of an object that is new.
+/// What an agent may change of an object; of an Assignment also what a program may change that stands in
+/// for an agent (then there is no `remit`). `live` is null of an object that is new.
 pub fn may_change(
     remit: Option<&Remit>,
     (group, kind): (&str, &str),
@@ -111,7 +111,7 @@ pub fn may_change(
     let theirs = |seen: fn(&Value, &Remit) -> bool, object: &Value| {
         remit.is_some_and(|remit| !seen(object, remit))
     };
-    // It was the agent's when it was allowed; it may have gone to another one since.
+    // It was the agent's when the request was allowed; it may have gone to another agent since.
     match (group, kind) {
         (GROUP, "Assignment") if theirs(is_for, live) => return Err(Refused::NotFound),
         (GROUP, "Node") if !live.is_null() && theirs(is_node_of, live) => {

@@ -1,5 +1,5 @@
-//! Slows down those who fail: from one address, so many wrong tokens and certificates a minute.
-//! Those who succeed are never slowed down: a thousand machines may join at once.
+//! Slows down addresses that fail: so many wrong tokens and certificates a minute from each. An address
+//! that succeeds is never slowed down: a thousand machines may join at once.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use std::time::Duration;
 /// A site behind one address with all its agents revoked stays below this.
 const FAILURES_MAX: u32 = 60;
 const WINDOW: Duration = Duration::from_secs(60);
-/// Past this, whoever failed first is forgotten first.
+/// Past this, the address that failed first is forgotten first.
 const ADDRESSES_MAX: usize = 4096;
 
 #[derive(Debug, Default)]

@@ -56,7 +56,7 @@ pub fn mounted(status: DeviceStatus) -> Option<i8> {
     }
 }
 
-/// How many there are of each name, without those that are gone.
+/// How many devices there are of each name, without those that are gone.
 pub fn counts(devices: &[Device]) -> BTreeMap<String, u32> {
     let mut counts = BTreeMap::new();
     for device in devices.iter().filter(|device| device.status != Some(DeviceStatus::Detached)) {

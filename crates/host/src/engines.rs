@@ -12,7 +12,7 @@ use crate::root::{EntryKind, Root, Seen};
 #[serde(rename_all = "camelCase")]
 pub struct FoundEngine {
     pub name: &'static str,
-    /// What it is to a Site; nothing for one that is only a part of another.
+    /// What it is to a Site; nothing for an engine that is only a part of another engine.
     pub engine: Option<Engine>,
     pub path: &'static str,
 }

@@ -68,7 +68,7 @@ fn parse_nvidia(text: &str) -> Option<String> {
     (!model.is_empty()).then(|| model.to_owned())
 }
 
-/// Those of small boards, which are on no bus.
+/// The graphics units of small boards, which are on no bus.
 fn board_gpus(root: &Root) -> Vec<Gpu> {
     let mut models = Vec::new();
     for node in root.list("/sys/class/drm").iter().filter(|name| name.starts_with("renderD")) {

@@ -43,7 +43,7 @@ pub fn parse_meminfo(text: &str) -> Memory {
     }
 }
 
-/// The limits of the control group that this process sees as the top one: those of its container.
+/// The limits of the control group that this process sees at the top: the limits of its container.
 pub fn limits(root: &Root) -> Limits {
     let memory = root
         .text("/sys/fs/cgroup/memory.max")

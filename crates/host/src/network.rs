@@ -22,7 +22,7 @@ const ROUTES_MAX: usize = 8192;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Network {
     pub interfaces: Vec<Interface>,
-    /// Without prefix; those of the way to everywhere come first.
+    /// Without prefix; the addresses of the default route come first.
     pub addresses: Vec<String>,
 }
 
@@ -99,7 +99,7 @@ fn interface(
     })
 }
 
-/// Nothing for what is no interface, and for the one to oneself.
+/// Nothing for what is no interface, and for the loopback interface.
 fn kind(root: &Root, name: &str) -> Option<&'static str> {
     let folder = format!("{NET}/{name}");
     let has = |part: &str| root.exists(&format!("{folder}/{part}"));

@@ -112,13 +112,13 @@ struct Cell {
     full_wh: Option<f64>,
 }
 
-/// The batteries taken as one, with its level rounded down to a step.
+/// All batteries together, with their level rounded down to a step.
 pub fn battery(root: &Root) -> Option<Battery> {
     let battery = battery_exact(root)?;
     Some(Battery { level: battery.level.map(|level| level / LEVEL_STEP * LEVEL_STEP), ..battery })
 }
 
-/// The batteries taken as one.
+/// All batteries together.
 pub fn battery_exact(root: &Root) -> Option<Battery> {
     let names = root.list(SUPPLIES);
     together(names.iter().take(SUPPLIES_MAX).filter_map(|name| cell(root, name)))
@@ -127,7 +127,7 @@ pub fn battery_exact(root: &Root) -> Option<Battery> {
 fn cell(root: &Root, name: &str) -> Option<Cell> {
     let field = |field: &str| root.text(&format!("{SUPPLIES}/{name}/{field}"));
     let micro = |name: &str| -> Option<f64> { field(name)?.parse().ok() };
-    // One of scope Device is that of a mouse.
+    // A battery of scope Device is that of a mouse.
     if field("type")? != "Battery" || field("scope").as_deref() == Some("Device") {
         return None;
     }
@@ -215,7 +215,7 @@ pub(crate) fn energy_counters(root: &Root) -> Vec<(u64, u64)> {
     packages(root).iter().filter_map(counter).collect()
 }
 
-/// Zones of whole packages, such as `intel-rapl:0`; `intel-rapl:0:0` is a part of one.
+/// Zones of whole packages, such as `intel-rapl:0`; `intel-rapl:0:0` is a part of a package.
 fn packages(root: &Root) -> Vec<String> {
     let mut names = root.list(ZONES);
     names.retain(|name| name.starts_with("intel-rapl:") && name.matches(':').count() == 1);

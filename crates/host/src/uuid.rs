@@ -21,9 +21,9 @@ pub enum Source {
     Board,
     /// From what the caller has kept.
     Kept,
-    /// Just thrown. The caller keeps it, else the machine is another one next time.
+    /// Just thrown. The caller keeps it, else the machine would have another name next time.
     Generated,
-    /// There is none: the kernel did not even give a random one.
+    /// There is none: the kernel did not even give random bytes.
     Missing,
 }
 
@@ -55,7 +55,7 @@ pub fn read(root: &Root, kept: Option<&str>) -> (Option<String>, Source) {
     }
 }
 
-/// A UUID of version 8, the one for hashes of one's own making.
+/// A UUID of version 8, which is the version for private ways of hashing.
 pub fn derived(secret: &str) -> String {
     let hash =
         Sha256::new().chain_update(SALT).chain_update(secret.trim().to_lowercase()).finalize();

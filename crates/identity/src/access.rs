@@ -1,7 +1,7 @@
 //! May this subject do that? The apiserver asks once for every request, before anything else.
 //!
 //! The answer is looked up in [`table`], which is the only place with rules; what no row allows is
-//! denied. A [`Permit`] is the proof of a yes, and functions that change something ask for one.
+//! denied. A [`Permit`] is the proof of a yes, and functions that change something ask for a Permit.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ pub enum Verb {
     DeleteCollection,
     /// `*`, as `kubectl auth can-i '*' '*'` asks.
     Every,
-    /// A verb that we do not serve; only the ones who may do everything may do it too.
+    /// A verb that we do not serve; only roles that may do everything may use it.
     Other,
 }
 
@@ -72,7 +72,7 @@ pub struct Permit {
     target: String,
 }
 
-/// A refusal. Its text is for the one who is refused: who, what, where, and who could.
+/// A refusal. Its text is for the caller who is refused: who, what, where, and who could.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Denied {

@@ -232,7 +232,7 @@ pub fn key_print(public_key: &[u8]) -> String {
 pub fn server_names(hostname: &str, listen: &[SocketAddr], given: &[String]) -> BTreeSet<String> {
     let mut names = BTreeSet::from(["localhost".into(), "127.0.0.1".into(), "::1".into()]);
     names.insert(hostname.to_ascii_lowercase());
-    // Everywhere is not an address that one can dial.
+    // The address of all interfaces cannot be dialled.
     let dialled = listen.iter().map(SocketAddr::ip).filter(|ip| !ip.is_unspecified());
     names.extend(dialled.map(|ip| ip.to_string()));
     names.extend(given.iter().map(|name| name.to_ascii_lowercase()));

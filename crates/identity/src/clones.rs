@@ -18,9 +18,9 @@ pub struct Seats {
 /// What a heartbeat means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Beat {
-    /// From the one that holds the node.
+    /// From the instance that holds the node.
     Kept,
-    /// From a new one, which holds it now; its predecessor is thought dead.
+    /// From a new instance, which holds the node now; its predecessor is thought dead.
     Taken { from: Option<String> },
     /// From a predecessor, which is not dead. It holds the node again; the newcomer must go.
     Cloned { original: String, newcomer: String },
@@ -42,7 +42,7 @@ impl Seats {
         }
     }
 
-    /// It has left in good order, and whoever comes next is no newcomer to it.
+    /// It has left in good order, and the instance that comes next is not taken for its clone.
     pub fn release(&mut self) {
         self.order.clear();
     }

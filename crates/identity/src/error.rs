@@ -50,8 +50,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the one who sent a request is at fault, and not this machine.
-    /// Every variant is named, so that a new one must be thought about here.
+    /// Whether the sender of a request is at fault, and not this machine. Every variant is named, so that
+    /// a new variant must be thought about here.
     pub fn is_of_the_request(&self) -> bool {
         match self {
             Error::Name { .. } | Error::Refused { .. } => true,

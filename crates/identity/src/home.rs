@@ -208,7 +208,7 @@ fn open_server(
         }
     };
     let found = folder.read(SERVER_CERTIFICATE)?;
-    // An unreadable one is as good as none: we can always make another.
+    // An unreadable certificate is as good as none: we can always make another.
     let facts: Option<Facts> = found
         .as_deref()
         .and_then(|pem| parse_certificate(pem).ok())
@@ -228,7 +228,7 @@ fn open_server(
     Ok(Issued { certificate_pem, key_pem: key.serialize_pem() })
 }
 
-/// To change the token, one deletes the file and starts again.
+/// To change the token, a person deletes the file and starts again.
 fn open_token(folder: &mut Folder, notes: &mut Vec<String>) -> Result<Token, Error> {
     match folder.read_secret(ADMIN_TOKEN)? {
         Some(text) => Token::parse(&text).map_err(|malformed| Error::Malformed {

@@ -68,7 +68,7 @@ pub struct Known {
     pub site: String,
     /// The machine that joined last; none if people have made the object and nobody has joined.
     pub machine: Option<String>,
-    /// The one key that acts for it. A site has one only if it has an agent of its own.
+    /// The key that acts for it. A site has such a key only if it has an agent of its own.
     pub key: Option<String>,
     pub revoked: bool,
     /// Whether it was heard lately.
@@ -110,7 +110,7 @@ pub enum How {
     Expected,
     /// The same machine with a new key: it was set up anew.
     Reinstalled,
-    /// Another machine in the place of one that is silent.
+    /// Another machine in the place of a machine that is silent.
     Replaced { machine: String },
     /// The same question again: the first answer was lost on its way.
     Again,

@@ -1,8 +1,8 @@
 //! Nonces: a number that the server has just given out, so that what is signed with it is fresh.
 //!
-//! Nothing is kept for each: a nonce is a time and a seal that only this process can make, so that
-//! a flood of questions takes no memory and pushes nobody out. One that is used twice within its
-//! life does no harm: it only gives its holder the same right again.
+//! Nothing is kept for each: a nonce is a time and a seal that only this process can make, so that a
+//! flood of questions takes no memory and pushes nobody out. A nonce that is used twice within its life
+//! does no harm: it only gives its holder the same right again.
 
 use std::time::Duration;
 

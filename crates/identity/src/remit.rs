@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use tombolo_model::keys::{node_lease, site_lease};
+
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Remit {
     /// One machine, which is one node of a site.
@@ -37,12 +39,12 @@ impl Remit {
         }
     }
 
-    /// The Lease whose renewals are its heartbeats, and the only one that it may write: the word of one
-    /// node is not that of its site.
+    /// The Lease whose renewals are the agent's heartbeats, and the only Lease that it may write: the
+    /// word of one node is not the word of its site.
     pub fn lease(&self) -> String {
         match self {
-            Remit::Node { node, .. } => lease_of_node(node),
-            Remit::Site { site } => lease_of_site(site),
+            Remit::Node { node, .. } => node_lease(node),
+            Remit::Site { site } => site_lease(site),
         }
     }
 }
@@ -55,16 +57,6 @@ impl fmt::Display for Remit {
             Remit::Site { site } => write!(out, "site {site:?}"),
         }
     }
-}
-
-/// The Lease that says that a site is alive.
-pub fn lease_of_site(site: &str) -> String {
-    format!("site-{site}")
-}
-
-/// The Lease that says that a node is alive.
-pub fn lease_of_node(node: &str) -> String {
-    format!("node-{node}")
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Signing requests, both sides: the agent makes a key and a request, the server reads it.
 //!
-//! A request is signed with its own key, so that reading one proves that the sender has the key.
+//! A request is signed with its own key, so that reading a request proves that the sender has the key.
 //! Its common name carries the server's nonce at a renewal; nothing else in it is looked at.
 
 use rcgen::{CertificateParams, DistinguishedName, DnType, DnValue, KeyPair, PublicKeyData as _};

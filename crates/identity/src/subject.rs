@@ -97,7 +97,7 @@ impl Subject {
         }
     }
 
-    /// The one who holds `admin.token`.
+    /// The holder of `admin.token`.
     pub fn first_admin() -> Subject {
         Subject { name: "admin".into(), role: Role::Admin, namespace: None, via: Via::Token }
     }

@@ -22,8 +22,8 @@ use crate::{Authority, Error, Home};
 /// A certificate with a large RSA key and a long name takes less than 4 KiB.
 const CERTIFICATE_BYTES_MAX: usize = 16 * 1024;
 
-/// Whom a client certificate names, and from when until when that holds. A connection may outlive it,
-/// and a clock that is set back may make it one of the future.
+/// Whom a client certificate names, and from when until when that holds. A connection may outlive it, and
+/// after a clock was set back it may begin in the future.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateIdentity {
     pub subject: Subject,
@@ -57,7 +57,7 @@ pub fn client_config(authority_pem: &str) -> Result<ClientConfig, Error> {
     Ok(client_builder(authority_pem)?.with_no_client_auth())
 }
 
-/// The same, for one who shows a certificate.
+/// The same, for a client that shows a certificate.
 pub fn client_config_with(authority_pem: &str, identity: &Issued) -> Result<ClientConfig, Error> {
     let (chain, key) = pair(identity)?;
     client_builder(authority_pem)?

@@ -1,8 +1,8 @@
 //! Bearer tokens: 256 random bits, kept only as a hash, told apart when mistyped.
 //!
-//! The text is `tombolo_`, 64 hexadecimal digits, and 8 more that check them: whoever loses a
-//! character while copying is told so, instead of being told that the token is wrong. Join tokens
-//! are the same text; only the record differs. The apiserver looks records up; [`check`] judges.
+//! The text is `tombolo_`, 64 hexadecimal digits, and 8 more that check them: a person who loses a
+//! character while copying is told so, instead of being told that the token is wrong. Join tokens are the
+//! same text; only the record differs. The apiserver looks records up; [`check`] judges.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 use crate::{Error, Role, Subject, Via};
 
 /// Where access tokens are kept, and what else only the system touches.
-pub const SYSTEM_NAMESPACE: &str = "tombolo-system";
+pub use tombolo_model::keys::SYSTEM_NAMESPACE;
 /// The type of the Secrets that keep access tokens.
 pub const ACCESS_TOKEN_TYPE: &str = "tombolo.dev/access-token";
 
@@ -26,7 +26,7 @@ const TEXT_BYTES: usize = PREFIX.len() + 2 * (SECRET_BYTES + CHECKSUM_BYTES);
 /// So much of the hash names the Secret: 80 bits, so that no two meet by chance.
 const NAME_DIGITS: usize = 20;
 
-/// A token in the clear. `Debug` does not show it and there is no `Display`: whoever prints one
+/// A token in the clear. `Debug` does not show it and there is no `Display`: a program that prints one
 /// writes `reveal`.
 #[derive(Clone)]
 pub struct Token([u8; SECRET_BYTES]);

@@ -1,5 +1,5 @@
-//! Which cgroup hierarchies the machine has and where we are in them: v1 with one for each
-//! controller, v2 with one for all, or both at once.
+//! Which cgroup hierarchies the machine has and where we are in them: v1 with a hierarchy for each
+//! controller, v2 with one for all of them, or both at once.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -44,7 +44,7 @@ fn read(mounts: &str, groups: &str) -> Vec<Hierarchy> {
     mounts.lines().filter_map(|line| read_mount(line, &own)).collect()
 }
 
-/// `4:memory:/a` is the controllers and our group; those of v2 are the empty text.
+/// `4:memory:/a` is the controllers and our group; for v2 the controllers are the empty text.
 fn read_group(line: &str) -> Option<(&str, &str)> {
     let (_, rest) = line.split_once(':')?;
     rest.split_once(':')

@@ -44,9 +44,9 @@ pub(crate) struct View {
     pub(crate) tmp: PathBuf,
     /// More files and folders that it may read, each seen under its own name.
     pub(crate) reads: Vec<PathBuf>,
-    /// And those that it may write to, as far as its user may.
+    /// The folders that it may also write to, as far as its user may.
     pub(crate) writes: Vec<PathBuf>,
-    /// Folders that are empty to it although they lie in one that it sees.
+    /// Folders that are empty to it although they lie in a folder that it sees.
     pub(crate) hides: Vec<PathBuf>,
 }
 
@@ -93,7 +93,7 @@ fn build_with_umask(view: &View, manner: Manner) -> io::Result<()> {
     enter(root).map_err(|errno| said("enter its root", errno.into()))
 }
 
-/// The old root is put below the new one in the same place, and taken away.
+/// The old root is put below the new root in the same place, and then detached.
 fn enter(root: &Path) -> rustix::io::Result<()> {
     rustix::process::chdir(root)?;
     pivot_root(".", ".")?;
@@ -256,7 +256,7 @@ fn kept(options: &str) -> MountFlags {
         "nosuid" => MountFlags::NOSUID,
         "nodev" => MountFlags::NODEV,
         "noexec" => MountFlags::NOEXEC,
-        // Those of access times stay if none is named.
+        // The flags about access times stay as they are if none is named.
         _ => MountFlags::empty(),
     };
     options.split(',').map(flag).fold(MountFlags::empty(), |all, flag| all | flag)

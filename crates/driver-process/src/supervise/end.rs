@@ -39,15 +39,15 @@ impl Tended {
         let log = self.log.finish(at);
         let exit = Exit { code, signal, at, reason, message, log };
         cgroup::remove(&self.record.cgroups);
-        // Whoever looks takes it for running until this is done. In a folder that was made in place of
+        // A look takes the instance for running until this is done. In a folder that was made in place of
         // ours we have nothing to say.
         while self.folder.is_locked_by(&self.lock) && self.folder.write_exit(&exit).is_err() {
             std::thread::sleep(WRITE_AGAIN);
         }
     }
 
-    /// Kills whoever belongs to the instance, again and again until there is nobody. Says whether
-    /// that came true.
+    /// Kills the processes of the instance, again and again until there is none. Says whether that came
+    /// true.
     pub(super) fn kill_everything(&self) -> bool {
         for _ in 0..LOOKS_MAX {
             cgroup::kill(&self.record.cgroups);
@@ -63,7 +63,8 @@ impl Tended {
             for pid in left {
                 cgroup::send(pid, Signal::KILL);
             }
-            // The main process is waited for where its end is wanted; as a zombie it is no one left.
+            // The main process is waited for where its end is wanted; as a zombie it does not count as
+            // left.
             if !self.main.alive() {
                 clear_orphans(self.main.pid);
             }
@@ -72,8 +73,8 @@ impl Tended {
         false
     }
 
-    /// Who belongs to the instance and lives: in its cgroups, below us, or with its mark. The mark
-    /// finds those who left both, and those of a supervisor that was killed.
+    /// Who belongs to the instance and lives: in its cgroups, below us, or with its mark. The mark finds
+    /// the processes that left both, and the children of a supervisor that was killed.
     pub(super) fn left(&self) -> Vec<u32> {
         let own = std::process::id();
         let mark = format!("{MARK}={}", self.folder.path().display()).into_bytes();

@@ -64,7 +64,7 @@ fn become_command(arguments: &[OsString]) -> Option<io::Error> {
         tell(&error);
         return Some(error);
     }
-    // One that an older agent has started does not say where.
+    // The record of an instance that an older agent has started does not say where.
     let workdir = Some(record.workdir).filter(|path| path.is_absolute());
     _ = std::env::set_current_dir(workdir.unwrap_or_else(|| folder.work()));
     let path = env.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.clone());

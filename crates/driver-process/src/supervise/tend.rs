@@ -24,12 +24,12 @@ const IDLE: Duration = Duration::from_secs(30);
 const WITH_DEADLINE: Duration = Duration::from_secs(5);
 /// Without a descriptor for the process, for kernels before 5.3.
 const WITHOUT_PIDFD: Duration = Duration::from_millis(250);
-/// Between two looks for those that the main process left behind.
+/// Between two looks for processes that the main process left behind.
 const MOMENT: Duration = Duration::from_millis(50);
 const PAUSE: Duration = Duration::from_millis(5);
 /// As much as a pipe holds.
 const READ_BYTES: usize = 64 * 1024;
-/// How much is taken from one pipe in a row: the other one, and an order, must get their turn.
+/// How much is taken from one pipe in a row: the other pipe, and an order, must get their turn.
 const READS_IN_A_ROW: usize = 4;
 
 /// How long an instance has to end whose folder was deleted: nothing says any more how long it wanted.
@@ -91,7 +91,7 @@ impl Tended {
             self.take(Source::Stderr, &mut buffer);
         };
         drop(pidfd);
-        // Those that the main process leaves behind were asked to end with it, and have its time.
+        // Processes that the main process leaves behind were asked to end with it, and have its time.
         while self.stopping.is_some_and(|at| procfs::since_boot() < at) && !self.left().is_empty() {
             self.wait(MOMENT, None);
             self.hear(&mut buffer);
@@ -114,7 +114,7 @@ impl Tended {
             && let Some(pid) = pid
         {
             self.told = true;
-            // The number of one that we only adopted may be somebody else's by now.
+            // The number of a process that we only adopted may be another process's by now.
             if self.main.alive() {
                 _ = kill_process_group(pid, Signal::TERM);
             }
@@ -138,7 +138,7 @@ impl Tended {
         self.cut_off = true;
         let stop = StopRecord { kill_at_ms: deadline.kill_at_ms() };
         self.stopping = Some(Duration::from_millis(stop.kill_at_ms));
-        // For whoever looks. On a full disk it ends all the same.
+        // For the looks of the driver. On a full disk the instance ends all the same.
         _ = self.folder.write_stop(stop);
     }
 
@@ -160,10 +160,10 @@ impl Tended {
         self.put_off = text.lines().filter_map(read_put_off).next_back().or(self.put_off);
     }
 
-    /// Clears away every child that has ended; how the main one did, if it is among them.
+    /// Clears away every child that has ended. Says how the main process ended, if it is among them.
     fn ended(&self) -> Option<Ended> {
         let mut main = None;
-        // Whoever is not our child cannot be waited for.
+        // A process that is not our child cannot be waited for.
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             if u32::try_from(pid.as_raw_nonzero().get()) == Ok(self.main.pid) {
                 main = Some(how(status));

@@ -26,7 +26,8 @@ use crate::{Gate, nodes};
 const LISTENER_PATIENCE: Duration = Duration::from_secs(3);
 /// An agent that takes longer to dial back, or to say whether it can, is not well.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
-/// Both sides say every half minute that they are there: without a word for so long, one is not.
+/// Both sides say every half minute that they are there: a side that has said nothing for so long is
+/// gone.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(100);
 
 /// Bad gateway: we are well, and whom we asked is not. Neither 503 nor 504, because clients of
@@ -217,7 +218,7 @@ fn refused(refusal: &Refusal) -> Failure {
 }
 
 impl Incoming {
-    /// The next frame that says something. Whoever is interrupted while waiting loses nothing.
+    /// The next frame that says something. A caller that is interrupted while it waits loses nothing.
     pub(super) async fn next(&mut self) -> Result<Frame, String> {
         loop {
             while let Some(frame) = self.frames.next_frame().map_err(|_| strange(&self.agent))? {

@@ -1,6 +1,6 @@
 //! A client's WebSocket and an agent's frames, made one. Nothing is kept here but the message that is
-//! being passed on: whoever reads slowly slows down the other end. Called by
-//! [`super::subresource`]; start at [`splice`].
+//! being passed on: a side that reads slowly slows down the other side. Called by [`super::subresource`];
+//! start at [`splice`].
 
 use std::pin::pin;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tombolo_model::errand::{Channel, Frame, broken};
 use super::carry::{Line, SILENCE_MAX};
 use super::websocket::Socket;
 
-/// A client answers a ping by itself; one that does not is gone.
+/// A client answers a ping by itself; a client that does not is gone.
 const PING_EVERY: Duration = Duration::from_secs(30);
 /// A client that has been told the end closes its side at once.
 const GOODBYE_MAX: Duration = Duration::from_secs(5);

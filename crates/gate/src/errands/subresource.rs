@@ -189,7 +189,7 @@ fn sentence(client: &str, what: &What) -> String {
     }
 }
 
-/// An Event, for those who wonder about the instance, and with it a row in the audit record.
+/// An Event for people who wonder about the instance, and with it a row in the audit record.
 async fn record(
     gate: &Gate,
     caller: &Caller,

@@ -19,7 +19,7 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use super::splice::Form;
 use crate::failure::Failure;
 
-/// What a client may send at once; whoever sends more is cut off.
+/// What a client may send at once; a client that sends more is cut off.
 const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
 
 pub(super) type Socket = WebSocketStream<TokioIo<Upgraded>>;
@@ -88,7 +88,7 @@ impl Upgrade {
     }
 }
 
-/// The first of ours that the client offers. One that offers none gets none.
+/// The first subprotocol of ours that the client offers. A client that offers none gets none.
 fn agree(headers: &HeaderMap, form: Form) -> Result<Option<&'static str>, Failure> {
     if !headers.contains_key(SEC_WEBSOCKET_PROTOCOL) {
         return Ok(None);

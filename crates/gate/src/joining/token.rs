@@ -39,7 +39,7 @@ fn token_record(live: &Value) -> Option<joining::Record> {
         stands_for: match live["spec"]["standsFor"].as_str() {
             None | Some("node") => StandsFor::Node,
             Some("site") => StandsFor::Site,
-            // Of a server that knows more than this one.
+            // Of a newer server that knows more than this server.
             Some(_) => return None,
         },
         created: moment(&live["metadata"]["creationTimestamp"])?,

@@ -51,7 +51,7 @@ pub(super) struct Renew {
     /// For the Node, as the operator of the machine wants them now.
     #[serde(default)]
     pub(super) labels: BTreeMap<String, String>,
-    /// Those that were wanted before and are not any more.
+    /// Labels that were wanted before and are not any more.
     #[serde(default)]
     pub(super) labels_dropped: Vec<String>,
 }

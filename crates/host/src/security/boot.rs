@@ -95,7 +95,7 @@ fn judge_disk(top: &Mount, mapped: &[Mapped]) -> Outcome {
     }
 }
 
-/// Whether a device, or one that it is made of, is encrypted.
+/// Whether a device is encrypted, or a device that it is made of.
 fn encrypted(source: &str, mapped: &[Mapped]) -> bool {
     let mut layer: Vec<&Mapped> = mapped
         .iter()

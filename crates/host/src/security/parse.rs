@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Lines of one file that are looked at; a longer one is no such file.
+/// Lines of one file that are looked at; a longer file is not what it should be.
 const LINES_MAX: usize = 65536;
 
 /// Settings of the ssh server that hold for everyone, by name in lower case.
@@ -49,7 +49,7 @@ pub struct Password {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PasswordKind {
-    /// Nobody is asked for one.
+    /// Nobody is asked for a password.
     Empty,
     /// None fits.
     Locked,
@@ -193,7 +193,7 @@ pub fn mounts(text: &str) -> Vec<Mount> {
         .collect()
 }
 
-/// Reads `/proc/net/tcp` and `tcp6`; 0A is the state of one who waits.
+/// Reads `/proc/net/tcp` and `tcp6`; 0A is the state of a socket that listens.
 pub fn listening(text: &str) -> Vec<Listening> {
     let lines = text.lines().skip(1).take(LINES_MAX);
     lines

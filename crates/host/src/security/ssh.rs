@@ -180,7 +180,7 @@ fn trusts_no_host(facts: &Facts) -> Outcome {
     })
 }
 
-/// A list that begins with `-` takes away, so naming a broken one there is right.
+/// A list that begins with `-` takes algorithms away, so naming a broken algorithm there is right.
 fn ciphers(facts: &Facts) -> Outcome {
     with(facts, |sshd| {
         let lists = ["ciphers", "macs", "kexalgorithms"];

@@ -1,5 +1,5 @@
-//! Checks of how far the programs of workloads are kept apart from the machine. Nothing here looks at
-//! the machine: whoever runs them has tried, and says so in [`Confinement`].
+//! Checks of how far the programs of workloads are kept apart from the machine. Nothing here looks at the
+//! machine: the driver that runs them has tried, and says so in [`Confinement`].
 
 use super::{Check, Outcome};
 

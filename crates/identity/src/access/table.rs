@@ -21,7 +21,8 @@ pub enum Extent {
     Anywhere,
     /// The namespace that the subject's token or certificate names.
     OwnNamespace,
-    /// Objects of the agent's site. To the agent of one node those of its siblings are none of them.
+    /// Objects of the agent's site. For the agent of one node, objects of its sibling nodes are not among
+    /// them.
     OwnSite,
     /// What an Assignment of the agent's site names.
     NamedBySite,
@@ -63,14 +64,14 @@ pub enum Class {
     OtherStatus,
     /// Reading what an instance writes.
     AssignmentLogs,
-    /// Commands inside an instance and connections to its ports: whoever has one of these can do what
-    /// the instance can, and read its secrets.
+    /// Commands inside an instance and connections to its ports: a person with one of these rights can do
+    /// what the instance can, and read its secrets.
     AssignmentSessions,
     /// Subresources beside those above and scale.
     OtherSubresources,
     /// Questions about oneself.
     OwnReviews,
-    /// Questions about others: whose token is this, may that one do this.
+    /// Questions about other subjects: whose token is this, may that subject do this.
     Reviews,
     /// `*`: only the rights to everything contain it.
     AllKinds,
@@ -140,7 +141,7 @@ pub const RULES: &[Rule] = &[
         classes: &[OwnReviews],
         extent: Extent::Anywhere,
     },
-    // A facade has no rights of its own: it acts as whoever calls it.
+    // A facade has no rights of its own: it acts with the rights of its caller.
     Rule {
         roles: &[Guest, User, Manager],
         verbs: &[Verb::Get, Verb::Create, Verb::Update, Verb::Patch, Verb::Delete],
@@ -174,7 +175,7 @@ pub const RULES: &[Rule] = &[
         ],
         extent: Extent::Anywhere,
     },
-    // Whoever may see that something runs may see what it says.
+    // Roles that may see that something runs may see what it says.
     Rule {
         roles: &[Guest, User, Manager],
         verbs: &[Verb::Get],
@@ -216,7 +217,7 @@ pub const RULES: &[Rule] = &[
         classes: &[Lighthouse],
         extent: Extent::Anywhere,
     },
-    // Whoever registers decides where others go.
+    // A program that registers as a controller decides where agents go.
     Rule {
         roles: &[Manager, System],
         verbs: &[Verb::Create],

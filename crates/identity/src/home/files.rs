@@ -92,7 +92,7 @@ impl Folder {
         }
     }
 
-    /// The same for a secret; one that others can read is closed first, and that is told.
+    /// The same for a secret. A file that others can read is closed first, and that is told.
     pub(super) fn read_secret(&mut self, name: &str) -> Result<Option<String>, Error> {
         let path = self.path(name);
         let mode = match fs::metadata(&path) {
@@ -133,8 +133,8 @@ impl Folder {
     }
 }
 
-/// Writes a file whole, closed to others: whoever looks finds the old text or the new one, also
-/// after a power cut. Returns when it is on disk.
+/// Writes a file whole, closed to others: a reader finds the old text or the new text, also after a power
+/// cut. Returns when it is on disk.
 pub fn write_secret(folder: &Path, name: &str, text: &str) -> std::io::Result<()> {
     let draft = folder.join(format!(".{name}.draft"));
     // Left by a write that was cut short; it may be a link or open to others.
