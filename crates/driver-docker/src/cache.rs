@@ -1,7 +1,7 @@
-//! What was learnt about containers, so that a look need not ask for all of it again. It holds only
-//! what cannot have changed unseen: while the engine's events are followed, of containers that run or
-//! have ended, as long as the fresh list says the same of them. Used by `list`, emptied by `watch`
-//! and by whoever acts.
+//! What was learnt about containers, so that a look need not ask for all of it again. It holds only what
+//! cannot have changed unseen: while the engine's events are followed, of containers that run or have
+//! ended, as long as the fresh list says the same of them. Used by `list`, emptied by `watch` and by
+//! everything that acts on a container.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(crate) struct Glance {
     pub(crate) names: Option<Vec<String>>,
 }
 
-/// When an answer was asked for: one from before the last change is of no use to the next.
+/// When an answer was asked for: an answer from before the last change is not kept for later looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moment(u64);
 
@@ -72,7 +72,7 @@ impl Cache {
         self.followed = true;
     }
 
-    /// Nothing that was known before counts: the engine may be another one when it comes back.
+    /// Nothing that was known before counts: it may be another engine that comes back.
     pub(crate) fn lose(&mut self) {
         self.forget_all();
         self.followed = false;

@@ -94,7 +94,7 @@ fn check_names(project: &Project) -> Result<()> {
 }
 
 impl<'a> Service<'a> {
-    /// Nothing for one that runs only when it is asked for.
+    /// Nothing for a service that runs only when it is asked for.
     fn read(key: &'a str, service: &Value, written: &Value) -> Result<Option<Service<'a>>> {
         let mut own = service.as_object().cloned().unwrap_or_default();
         let profiles = own.remove("profiles");
@@ -295,7 +295,7 @@ fn dependencies(key: &str, written: Option<Value>) -> Result<Vec<After>> {
     }
 }
 
-/// Those that others wait for come first; otherwise in the order of their names.
+/// Services that others wait for come first; otherwise they go by their names.
 fn in_order(mut left: Vec<Service<'_>>) -> Result<Vec<Service<'_>>> {
     let known: BTreeSet<String> = left.iter().map(|service| service.key.to_owned()).collect();
     for service in &mut left {

@@ -1,5 +1,5 @@
-//! The way to the engine. Every call of the driver asks for it anew with [`Connection::docker`], so
-//! that an engine which was gone is found again by whoever looks next.
+//! The way to the engine. Every call of the driver asks for it anew with [`Connection::docker`], so that
+//! an engine which was gone is found again by the next call.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -146,7 +146,7 @@ impl Deadlines {
         {
             return Ok(());
         }
-        // An earlier agent may have started one.
+        // An earlier agent may have started a guard.
         if lock(&self.guarded.folder)?.is_none() {
             return Ok(());
         }
@@ -201,8 +201,8 @@ impl Records {
         written
     }
 
-    /// Nothing where there is none; an error where it cannot be read, because it is just being written.
-    /// One from before the last boot is over: nothing that it speaks of runs any more.
+    /// Nothing where there is no record; an error where it cannot be read, because it is just being
+    /// written. A record from before the last boot is over: nothing that it speaks of runs any more.
     pub(crate) fn read(&self, id: &InstanceId) -> Option<Result<DeadlineRecord, Unread>> {
         let mut text = String::new();
         let file = match File::open(self.folder.join(id.to_string())) {

@@ -49,7 +49,7 @@ pub(crate) async fn exec(
     if terminal.is_some() {
         tokio::spawn(async move {
             while let Some(size) = sizes.recv().await {
-                // One that has ended has no terminal any more.
+                // A command that has ended has no terminal any more.
                 _ = docker.resize_exec(&exec, dimensions(size)).await;
             }
         });

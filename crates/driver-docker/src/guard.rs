@@ -41,13 +41,14 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.collect();
     let [folder] = arguments.as_slice() else { return ExitCode::FAILURE };
     let folder = Path::new(folder);
-    // No terminal's hang-up comes here. Whoever leads a group already has been started as one.
+    // No terminal's hang-up comes here. A process that leads a group already has been started as its
+    // leader.
     _ = setsid();
     let mut guard = Guard::new(folder);
     while let Some(lock) = take(folder) {
         guard.until_idle(&lock);
         drop(lock);
-        // The agent may have written one since, when it saw that there still is a guard.
+        // The agent may have written a deadline since, when it saw that there still was a guard.
         if guard.read().is_err() || guard.known.is_empty() {
             break;
         }
@@ -165,7 +166,7 @@ impl<'a> Guard<'a> {
         while rustix::io::read(changes, &mut told).is_ok_and(|count| count > 0) {}
     }
 
-    /// Reads all records. One that is just being written is as it was.
+    /// Reads all records. A record that is just being written counts as it was before.
     fn read(&mut self) -> io::Result<()> {
         let ids = self.records.ids()?;
         let mut known = BTreeMap::new();
@@ -204,7 +205,7 @@ impl<'a> Guard<'a> {
         }
         let mut done = Ok(());
         for container in of_it {
-            // One that cannot be ended keeps none of the others.
+            // A container that cannot be ended does not keep the others from being ended.
             let ended = match is_over {
                 true => kill(&used.socket, container, kill_at_ms),
                 false => ask(&used.socket, container, kill_at_ms),
@@ -261,7 +262,8 @@ fn mark(socket: &Path, container: &Container, kill_at_ms: u64) -> io::Result<()>
 fn signal(socket: &Path, container: &Container, signal: &str) -> io::Result<()> {
     let path = format!("/containers/{}/kill?signal={}", container.id, http::escaped(signal));
     let answer = http::ask(socket, "POST", &path)?;
-    // One that has ended meanwhile is a conflict, one that is removed is not found.
+    // For a container that has ended meanwhile the engine answers with a conflict, for one that is
+    // removed with not found.
     if matches!(answer.status, 404 | 409) { Ok(()) } else { answer.ok().map(drop) }
 }
 

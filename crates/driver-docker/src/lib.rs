@@ -4,10 +4,20 @@
 //! The engine keeps all that counts, in labels and names of containers (`tag`). Every run of an
 //! instance is a container of its own, and the one before it is kept for its exit and its log. An
 //! engine that goes away is [`Error::Unreachable`] and found again by the next call; `watch` follows
-//! its events. To read on, see `draft`, then `start`, `stop` and `look`; [`guard`] for what ends a
+//! its events.
+//!
+//! One task attends to each instance for as long as there is something to do for it (`attendant`): it
+//! starts, stops and removes the instance, one order after the other, and nobody else does. So no order
+//! needs a lock. Three things are shared: what is being done (`board`), what is known of containers
+//! (`cache`) and the networks (`network`); none of them is locked while a task waits for the engine, but
+//! for the networks, which are made and removed by one task at a time.
+//!
+//! To read on, see `draft`, then `attendant`, `start`, `stop` and `look`; [`guard`] for what ends a
 //! container while the agent cannot.
 
+mod attendant;
 mod beyond;
+mod board;
 mod cache;
 mod compose;
 mod connection;
@@ -27,14 +37,13 @@ mod tag;
 mod volume;
 mod watch;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt};
-use tokio::sync::{OwnedMutexGuard, RwLock, watch as latest};
+use tokio::sync::{oneshot, watch as latest};
 use tokio::task::AbortHandle;
 use tombolo_driver::{
     BoxedConnection, CheckOutcome, Deadline, Driver, Error, ExecRequest, ExecSession, Instance,
@@ -42,18 +51,17 @@ use tombolo_driver::{
 };
 use tombolo_model::Engine;
 
+use crate::attendant::{Answer, Order};
+use crate::board::Board;
 use crate::connection::Connection;
 use crate::deadlines::Deadlines;
 pub use crate::deadlines::{Guarded, Used};
 use crate::look::Doing;
+use crate::network::Networks;
 
 /// Where a Docker engine listens unless it is told otherwise.
 pub const SOCKET_DEFAULT: &str = "/var/run/docker.sock";
 
-/// How long a start may take before the caller is told that it is on its way.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// The same where an image must be pulled: most that fail do so within this.
-const PULL_PATIENCE: Duration = Duration::from_secs(1);
 /// So often a look begins anew because something was started during it.
 const LOOKS_MAX: usize = 3;
 
@@ -94,12 +102,8 @@ pub fn open(options: Options) -> DockerDriver {
         options,
         changed: latest::Sender::new(0),
         cache: Mutex::default(),
-        doing: Mutex::default(),
-        starts: Mutex::default(),
-        stops: Mutex::default(),
-        busy: Mutex::default(),
-        networks: RwLock::default(),
-        making: tokio::sync::Mutex::default(),
+        board: Board::default(),
+        networks: Networks::default(),
     });
     let watching = tokio::spawn(watch::watch(Arc::clone(&inner))).abort_handle();
     DockerDriver { inner, watching }
@@ -119,58 +123,20 @@ pub(crate) struct Inner {
     options: Options,
     changed: latest::Sender<u64>,
     cache: Mutex<cache::Cache>,
-    doing: Mutex<UnderWay>,
-    /// Tasks that start an instance.
-    starts: Mutex<BTreeMap<InstanceId, AbortHandle>>,
-    /// Tasks that wait for the end of a container.
-    stops: Mutex<BTreeMap<String, AbortHandle>>,
-    /// Who starts, stops or removes an instance holds its lock.
-    busy: Mutex<BTreeMap<InstanceId, Arc<tokio::sync::Mutex<()>>>>,
-    /// Read by whoever needs them, written by whoever takes some away.
-    networks: RwLock<()>,
-    /// Held while one is made, and while some are taken away.
-    making: tokio::sync::Mutex<()>,
-}
-
-/// Starts under way, and those that failed before there was a container to tell of it.
-#[derive(Clone, Debug, Default)]
-struct UnderWay {
-    by_id: BTreeMap<InstanceId, Doing>,
-    /// Counts beginnings and ends, not the words in between.
-    changes: u64,
+    /// What is being done, and by whom.
+    board: Board,
+    networks: Networks,
 }
 
 impl Drop for DockerDriver {
     fn drop(&mut self) {
         self.watching.abort();
-        held(&self.inner.starts).values().for_each(AbortHandle::abort);
-        held(&self.inner.stops).values().for_each(AbortHandle::abort);
+        self.inner.board.close();
     }
 }
 
-pub(crate) fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A start that is under way until this is dropped, however it ends.
-struct Starting {
-    inner: Arc<Inner>,
-    id: InstanceId,
-    _lock: OwnedMutexGuard<()>,
-}
-
-impl Drop for Starting {
-    fn drop(&mut self) {
-        let starting = |doing: &Doing| matches!(doing.state, State::Starting { .. });
-        let mut doing = held(&self.inner.doing);
-        if doing.by_id.get(&self.id).is_some_and(starting) {
-            doing.by_id.remove(&self.id);
-        }
-        doing.changes += 1;
-        drop(doing);
-        held(&self.inner.starts).remove(&self.id);
-        self.inner.wake();
-    }
 }
 
 impl Inner {
@@ -180,44 +146,26 @@ impl Inner {
 
     /// Says how far a start is.
     pub(crate) fn say(&self, spec: &Spec, doing: &str) {
-        self.note(spec, State::Starting { doing: doing.to_owned() });
-    }
-
-    fn note(&self, spec: &Spec, state: State) {
-        let doing = Doing { origin: spec.origin.clone(), state };
-        held(&self.doing).by_id.insert(spec.id.clone(), doing);
+        let state = State::Starting { doing: doing.to_owned() };
+        self.board.say(&spec.id, Doing { origin: spec.origin.clone(), state });
         self.wake();
-    }
-
-    /// Nothing is being done for it, or in vain, any more.
-    fn forget(&self, id: &InstanceId) {
-        held(&self.doing).by_id.remove(id);
-    }
-
-    async fn hold(&self, id: &InstanceId) -> OwnedMutexGuard<()> {
-        let lock = {
-            let mut busy = held(&self.busy);
-            // Only locks that somebody holds are worth keeping.
-            busy.retain(|_, lock| Arc::strong_count(lock) > 1);
-            busy.entry(id.clone()).or_default().clone()
-        };
-        lock.lock_owned().await
     }
 
     /// What is there, with what is under way. A look during which something began or ended is no
     /// picture of either: it is taken again.
     async fn list(self: &Arc<Inner>) -> Result<Vec<Instance>> {
-        let mut before = held(&self.doing).clone();
+        let mut before = self.board.under_way();
         for _ in 0..LOOKS_MAX {
             let seen = list::seen(self, None).await?;
-            let after = held(&self.doing).clone();
+            self.board.show(self, &seen);
+            let after = self.board.under_way();
             if before.changes == after.changes {
                 return Ok(look::instances(&seen, &after.by_id));
             }
             before = after;
         }
         let seen = list::seen(self, None).await?;
-        let mut under_way = held(&self.doing).clone();
+        let mut under_way = self.board.under_way();
         // What was under way a moment ago may not show as what it has become.
         let still = before.by_id.into_iter();
         let still = still.filter(|(_, doing)| matches!(doing.state, State::Starting { .. }));
@@ -227,52 +175,17 @@ impl Inner {
         Ok(look::instances(&seen, &under_way.by_id))
     }
 
-    async fn start(self: &Arc<Inner>, spec: Spec) -> Result<()> {
-        spec.check_allowed()?;
-        if held(&self.starts).contains_key(&spec.id) {
-            return Ok(());
-        }
-        let lock = self.hold(&spec.id).await;
-        let docker = self.connection.docker().await?;
-        let seen = list::seen(self, Some(&spec.id)).await?;
-        let Some(start) = start::decide(&spec, self, &seen)? else {
-            self.forget(&spec.id);
-            return Ok(());
-        };
-        self.note_use()?;
-        self.keep_deadline(&spec.id, spec.deadline)?;
-        let at_hand = start.has_images(&docker, self).await?;
-        // Held until it is done, even if whoever asked waits no longer.
-        let starting = Starting { inner: Arc::clone(self), id: spec.id.clone(), _lock: lock };
-        self.say(&spec, "starting");
-        held(&self.doing).changes += 1;
-        let id = spec.id.clone();
-        let (begin, begun) = tokio::sync::oneshot::channel::<()>();
-        let task = tokio::spawn(async move {
-            let starting = starting;
-            // Not before it is known under its id: whoever stops it must find it.
-            _ = begun.await;
-            let inner = &starting.inner;
-            let started = start::start(&docker, inner, &spec, start).await;
-            match &started {
-                Ok(()) => inner.forget(&spec.id),
-                Err(error) => inner.note(&spec, State::Failed(error.clone())),
-            }
-            started
-        });
-        held(&self.starts).insert(id, task.abort_handle());
-        _ = begin.send(());
-        let patience = if at_hand { PATIENCE } else { PULL_PATIENCE };
-        match tokio::time::timeout(patience, task).await {
-            Ok(Ok(started)) => started,
-            // Somebody wants it to end before it has begun.
-            Ok(Err(error)) if error.is_cancelled() => Ok(()),
-            Ok(Err(error)) => {
-                Err(Error::Failed { doing: "finish".to_owned(), source: Arc::new(error) })
-            }
-            // It is on its way, and the list says how far.
-            Err(_) => Ok(()),
-        }
+    /// Lets the attendant of an instance do something, and waits for its answer.
+    async fn order(
+        self: &Arc<Inner>,
+        id: &InstanceId,
+        order: impl FnOnce(Answer) -> Order,
+    ) -> Result<()> {
+        let (answer, answered) = oneshot::channel();
+        self.board.order(self, id, order(answer)).await;
+        answered.await.unwrap_or_else(|lost| {
+            Err(Error::Failed { doing: "finish".to_owned(), source: Arc::new(lost) })
+        })
     }
 
     /// An uninstall is to know of the containers also when their engine is gone.
@@ -289,43 +202,10 @@ impl Inner {
             .map_err(|error| Error::io(format!("note when {id} is to end"), error))
     }
 
-    /// A start that is under way ends here: nobody waits for an image that nobody wants.
-    fn give_up_starting(&self, id: &InstanceId) {
-        let task = held(&self.starts).get(id).cloned();
-        if let Some(task) = task {
-            task.abort();
-        }
-    }
-
-    async fn stop(self: &Arc<Inner>, id: &InstanceId, grace: Duration) -> Result<()> {
-        self.give_up_starting(id);
-        let _lock = self.hold(id).await;
-        stop::stop(self, id, grace).await
-    }
-
-    async fn remove(self: &Arc<Inner>, id: &InstanceId) -> Result<()> {
-        self.give_up_starting(id);
-        let _lock = self.hold(id).await;
-        let docker = self.connection.docker().await?;
-        for seen in list::seen(self, Some(id)).await? {
-            start::remove_container(&docker, self, &seen.container).await?;
-        }
-        self.forget(id);
-        self.keep_deadline(id, None)?;
-        // One after the other: of two that are removed at once, the later one finds nobody left.
-        let one_at_a_time = self.making.lock().await;
-        network::sweep(&docker, self, &list::seen(self, None).await?).await;
-        drop(one_at_a_time);
-        self.wake();
-        Ok(())
-    }
-
     /// Removes the volumes that are ours, and whatever network is left.
     async fn clear(self: &Arc<Inner>) -> Result<usize> {
         let docker = self.connection.docker().await?;
-        let one_at_a_time = self.making.lock().await;
-        network::sweep(&docker, self, &list::seen(self, None).await?).await;
-        drop(one_at_a_time);
+        network::sweep(&docker, self).await?;
         let cleared = volume::clear(&docker, self).await?;
         let forgotten = self.deadlines.as_ref().map_or(Ok(()), Deadlines::clear);
         forgotten.map_err(|error| Error::io("forget the engine", error))?;
@@ -408,7 +288,7 @@ impl Driver for DockerDriver {
     fn list(&self) -> BoxFuture<'_, Result<Vec<Instance>>> {
         Box::pin(async move {
             let instances = self.inner.list().await?;
-            // Those of an agent from before there was such a note.
+            // Instances of an older agent, which did not write such a note.
             if !instances.is_empty()
                 && let Err(error) = self.inner.note_use()
             {
@@ -423,11 +303,16 @@ impl Driver for DockerDriver {
     }
 
     fn start(&self, spec: &Spec) -> BoxFuture<'_, Result<()>> {
-        Box::pin(self.inner.start(spec.clone()))
+        let spec = spec.clone();
+        Box::pin(async move {
+            spec.check_allowed()?;
+            let id = spec.id.clone();
+            self.inner.order(&id, |answer| Order::Start { spec: Box::new(spec), answer }).await
+        })
     }
 
     fn stop<'a>(&'a self, id: &'a InstanceId, grace: Duration) -> BoxFuture<'a, Result<()>> {
-        Box::pin(self.inner.stop(id, grace))
+        Box::pin(self.inner.order(id, move |answer| Order::Stop { grace, answer }))
     }
 
     fn end_at<'a>(
@@ -446,7 +331,7 @@ impl Driver for DockerDriver {
     }
 
     fn remove<'a>(&'a self, id: &'a InstanceId) -> BoxFuture<'a, Result<()>> {
-        Box::pin(self.inner.remove(id))
+        Box::pin(self.inner.order(id, |answer| Order::Remove { answer }))
     }
 
     fn clear(&self) -> BoxFuture<'_, Result<usize>> {

@@ -18,36 +18,31 @@ use tombolo_driver::{InstanceId, Result, Usage};
 use crate::cache::{Glance, Moment};
 use crate::look::Seen;
 use crate::tag::{self, Tag};
-use crate::{Inner, error, held, stop};
+use crate::{Inner, error, locked};
 
 /// Lines of the log that go with an exit.
 const TAIL_LINES: usize = 20;
 /// Questions to the engine at a time: it shares the machine with what it runs.
 const ASKED_AT_ONCE: usize = 8;
 
-/// All containers that are ours, or those of one instance. The list is always the engine's own of
-/// this moment. Whoever was asked to end and has nobody to see to it gets somebody.
+/// All containers that are ours, or those of one instance. The list is always the engine's own of this
+/// moment.
 pub(crate) async fn seen(inner: &Arc<Inner>, id: Option<&InstanceId>) -> Result<Vec<Arc<Seen>>> {
     let docker = inner.connection.docker().await?;
-    let asked = held(&inner.cache).moment();
+    let asked = locked(&inner.cache).moment();
     let filters = Some(tag::filter(&inner.options.agent, id));
     let options = ListContainersOptions { all: true, filters, ..Default::default() };
     let listed = docker.list_containers(Some(options)).await;
     let listed = listed.map_err(|error| inner.connection.failed("list the containers", error))?;
     if id.is_none() {
         let there: BTreeSet<&str> = listed.iter().filter_map(|one| one.id.as_deref()).collect();
-        held(&inner.cache).retain(&there);
+        locked(&inner.cache).retain(&there);
     }
     let looks = listed.into_iter().map(|summary| look_at(&docker, inner, asked, summary));
     let looks: Vec<Result<Option<Arc<Seen>>>> =
         stream::iter(looks).buffered(ASKED_AT_ONCE).collect().await;
     let looks: Result<Vec<Arc<Seen>>> = looks.into_iter().filter_map(Result::transpose).collect();
-    let seen = looks?;
-    match id {
-        Some(_) => stop::adopt(inner, &seen),
-        None => stop::see_to(inner, &seen),
-    }
-    Ok(seen)
+    looks
 }
 
 /// Nothing for what is not ours, or is on its way out.
@@ -63,7 +58,7 @@ async fn look_at(
         return Ok(None);
     }
     let glance = Glance { state: summary.state, names: summary.names };
-    if let Some(seen) = held(&inner.cache).find(&container, &glance) {
+    if let Some(seen) = locked(&inner.cache).find(&container, &glance) {
         return Ok(Some(seen));
     }
     let inspected = docker.inspect_container(&container, None::<InspectContainerOptions>).await;
@@ -79,7 +74,7 @@ async fn look_at(
         seen.log = tail(docker, &seen.container).await;
     }
     let seen = Arc::new(seen);
-    held(&inner.cache).keep(asked, glance, &seen);
+    locked(&inner.cache).keep(asked, glance, &seen);
     Ok(Some(seen))
 }
 

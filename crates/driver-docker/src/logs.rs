@@ -44,7 +44,7 @@ pub(crate) async fn read(
         let send = async |part: &Option<String>| {
             let sent = send(&inner, &id, part.as_deref(), &request, &sender).await;
             if let Err(error) = sent {
-                // Whoever read it may be gone.
+                // The reader may be gone.
                 _ = sender.send(Err(error)).await;
             }
         };

@@ -26,7 +26,7 @@ pub(crate) struct Seen {
     pub(crate) name: String,
     pub(crate) tag: Tag,
     pub(crate) inspected: ContainerInspectResponse,
-    /// The last lines of one that has ended.
+    /// The last lines of its log, if it has ended.
     pub(crate) log: Vec<String>,
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn instances(seen: &[Arc<Seen>], doing: &BTreeMap<InstanceId, Doing>)
     instances.into_values().collect()
 }
 
-/// The newest container of each part, by the order in which they are started; one without a name is
+/// The newest container of each part, by the order in which they are started; a part without a name is
 /// the whole instance.
 pub(crate) fn newest<'a>(seen: impl IntoIterator<Item = &'a Seen>) -> Vec<&'a Seen> {
     let mut parts: BTreeMap<Option<&str>, &Seen> = BTreeMap::new();
@@ -180,7 +180,7 @@ fn project(id: &InstanceId, parts: &[&Seen]) -> State {
 fn together(id: &InstanceId, running: &[&Running]) -> Running {
     let mut ports: Vec<PublishedPort> =
         running.iter().flat_map(|running| running.ports.iter().cloned()).collect();
-    // Those that lead in from outside first: that is where it is reached.
+    // Ports that lead in from outside come first: that is where the instance is reached.
     ports.sort_by_key(|port| (port.published.is_none(), port.port, port.protocol));
     ports.dedup_by_key(|port| (port.port, port.protocol));
     Running {

@@ -9,9 +9,8 @@ use bollard::models::NetworkCreateRequest;
 use bollard::query_parameters::{InspectNetworkOptions, ListNetworksOptions};
 use tombolo_driver::{Result, Spec};
 
-use crate::look::Seen;
 use crate::tag::{self, Tag};
-use crate::{Inner, error};
+use crate::{Inner, error, list};
 
 /// What became of a network that is wanted.
 pub(crate) enum Made {
@@ -22,7 +21,7 @@ pub(crate) enum Made {
     },
 }
 
-/// Called with the networks locked: the engine itself would make two of one name.
+/// Called inside [`Networks::make`].
 pub(crate) async fn make(
     docker: &Docker,
     inner: &Inner,
@@ -55,14 +54,38 @@ pub(crate) async fn make(
     }
 }
 
-/// Removes those that no container of ours is on. `seen` is all that there is. Failing does no harm:
-/// the next removal tries again.
-pub(crate) async fn sweep(docker: &Docker, inner: &Inner, seen: &[Arc<Seen>]) {
-    // Whoever starts something is about to use one.
-    let Ok(_alone) = inner.networks.try_write() else { return };
+/// The networks of this agent, with one lock for all. A start that uses some holds the token inside, from
+/// when it makes sure that they are there until its containers are on them.
+#[derive(Debug, Default)]
+pub(crate) struct Networks(tokio::sync::Mutex<Arc<()>>);
+
+/// While there is such a value, no network is removed.
+#[derive(Debug)]
+pub(crate) struct Used {
+    _token: Arc<()>,
+}
+
+impl Networks {
+    /// Lets networks be made, one after the other: the engine itself would make two of one name.
+    pub(crate) async fn make(&self, make: impl AsyncFnOnce() -> Result<()>) -> Result<Used> {
+        let token = self.0.lock().await;
+        make().await?;
+        Ok(Used { _token: Arc::clone(&token) })
+    }
+}
+
+/// Removes the networks that no container of ours is on, unless a start is about to use some. A network
+/// that cannot be removed does no harm: the next sweep tries again.
+pub(crate) async fn sweep(docker: &Docker, inner: &Arc<Inner>) -> Result<()> {
+    // Locked to the end: of two instances that are removed at once, the later finds no container left.
+    let token = inner.networks.0.lock().await;
+    if Arc::strong_count(&token) > 1 {
+        return Ok(());
+    }
+    let seen = list::seen(inner, None).await?;
     let filters = Some(tag::agent_filter(&inner.options.agent));
     let Ok(listed) = docker.list_networks(Some(ListNetworksOptions { filters })).await else {
-        return;
+        return Ok(());
     };
     let used = seen.iter().flat_map(|seen| {
         let settings = seen.inspected.network_settings.as_ref();
@@ -77,4 +100,5 @@ pub(crate) async fn sweep(docker: &Docker, inner: &Inner, seen: &[Arc<Seen>]) {
             tracing::debug!(name, %error, "the network stays for now");
         }
     }
+    Ok(())
 }

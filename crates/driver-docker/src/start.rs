@@ -1,5 +1,5 @@
-//! Starting an instance: its networks, its images, its containers, their files. Called by the
-//! driver, which holds the lock of the instance meanwhile. Start with [`start`].
+//! Starting an instance: its networks, its images, its containers, their files. Called by the attendant
+//! of the instance. Start with [`start`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tombolo_driver::{Error, FilePlaced, Result, Spec, State};
 
 use crate::draft::{self, After, Draft, Project, Until};
 use crate::look::{self, Seen};
-use crate::{Inner, error, held, image, network};
+use crate::{Inner, error, image, locked, network};
 
 /// How long a part is waited for that must be well or done before the next; the plan tries again.
 const PART_WITHIN: Duration = Duration::from_secs(60);
@@ -24,7 +24,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(100);
 /// What is to be done, decided before anything is.
 pub(crate) struct Start {
     project: Project,
-    /// Which run each part of the project is to begin; nothing for one that goes on.
+    /// Which run each part of the project is to begin; nothing for a part that goes on running.
     runs: Vec<Option<u32>>,
     /// Containers of earlier runs that nobody needs any more.
     surplus: Vec<String>,
@@ -91,16 +91,18 @@ pub(crate) async fn start(
     for container in &start.surplus {
         remove_container(docker, inner, container).await?;
     }
-    // Nobody takes a network away meanwhile.
-    let _kept = inner.networks.read().await;
-    for (name, internal) in start.project.networks() {
-        let one_at_a_time = inner.making.lock().await;
-        let made = network::make(docker, inner, spec, &name, internal).await?;
-        drop(one_at_a_time);
-        if let network::Made::Without { note } = made {
-            start.project.do_without(&name, note);
+    let project = &mut start.project;
+    let made = inner.networks.make(async || {
+        for (name, internal) in project.networks() {
+            match network::make(docker, inner, spec, &name, internal).await? {
+                network::Made::There => (),
+                network::Made::Without { note } => project.do_without(&name, note),
+            }
         }
-    }
+        Ok(())
+    });
+    // Until its containers are on them.
+    let _used = made.await?;
     for (draft, run) in start.begun() {
         for after in &draft.after {
             wait_for(docker, inner, spec, &start, after).await?;
@@ -139,7 +141,7 @@ async fn begin(
     }
     let started = docker.start_container(&container, None).await;
     // Whatever a look saw of it meanwhile is old.
-    held(&inner.cache).forget(&container);
+    locked(&inner.cache).forget(&container);
     started.map_err(|error| failed("start it", error))
 }
 
@@ -157,7 +159,7 @@ async fn wait_for(
     let part = &after.part;
     let parts = start.project.parts.iter().zip(&start.runs);
     let mut of_part = parts.filter(|(draft, _)| draft.name.as_ref() == Some(part));
-    // One that goes on was so far before.
+    // A part that goes on running was so far before.
     let Some((draft, Some(run))) = of_part.next() else { return Ok(()) };
     inner.say(spec, &format!("waiting for {part}"));
     let name = start.project.tag(spec, draft, &inner.options.agent, *run).name();
@@ -203,8 +205,8 @@ pub(crate) async fn remove_container(
     inner: &Inner,
     container: &str,
 ) -> Result<()> {
-    held(&inner.cache).forget(container);
-    // Volumes without a name go with it; those with one are kept.
+    locked(&inner.cache).forget(container);
+    // Volumes without a name go with the container; volumes with a name are kept.
     let options = RemoveContainerOptions { v: true, force: true, link: false };
     let removed = match docker.remove_container(container, Some(options)).await {
         Ok(()) => Ok(()),
@@ -212,7 +214,7 @@ pub(crate) async fn remove_container(
         Err(error) if matches!(error::status(&error), Some(404 | 409)) => Ok(()),
         Err(error) => Err(inner.connection.failed("remove the container", error)),
     };
-    held(&inner.cache).forget(container);
+    locked(&inner.cache).forget(container);
     removed
 }
 
@@ -222,7 +224,7 @@ fn archive(files: &[FilePlaced]) -> Result<Bytes> {
         let content = file.content.expose();
         let mut header = tar::Header::new_gnu();
         header.set_size(content.len() as u64);
-        // Whoever the container runs as must be able to read it.
+        // The user that the container runs as must be able to read it.
         header.set_mode(0o644);
         let path = file.path.trim_start_matches('/');
         let added = archive.append_data(&mut header, path, content);

@@ -1,20 +1,21 @@
 //! Ending an instance. Once [`stop`] has returned, the engine has written down until when each
 //! container may take, and has passed on the signal: whatever becomes of this agent, the next one
-//! finds it so, and sees to the rest ([`see_to`]).
+//! finds it so, and sees to the rest ([`Ends::see_to`]).
 //!
 //! The engine's own `stop` is not used: it answers when all is over, and a request that is cut off
 //! before the engine has read it leaves a container that everybody believes to be ending.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bollard::Docker;
 use bollard::query_parameters::{KillContainerOptions, RenameContainerOptions};
+use tokio::task::{AbortHandle, JoinSet};
 use tombolo_driver::{InstanceId, Result};
 
 use crate::look::Seen;
-use crate::{Inner, error, held, list, tag};
+use crate::{Inner, error, list, locked, tag};
 
 /// What the engine takes for the end that nobody can refuse.
 const KILL: &str = "SIGKILL";
@@ -25,30 +26,54 @@ const KILL_AGAIN: Duration = Duration::from_secs(2);
 /// Nobody waits longer for the end of what an earlier agent has stopped, whatever the clock says.
 const REST_MAX: Duration = Duration::from_secs(60 * 60);
 
-pub(crate) async fn stop(inner: &Arc<Inner>, id: &InstanceId, grace: Duration) -> Result<()> {
+/// The containers of one instance that are ending, each with a task that waits for its end.
+#[derive(Debug, Default)]
+pub(crate) struct Ends {
+    tasks: JoinSet<()>,
+    by_container: BTreeMap<String, AbortHandle>,
+}
+
+pub(crate) async fn stop(
+    inner: &Arc<Inner>,
+    id: &InstanceId,
+    grace: Duration,
+    ends: &mut Ends,
+) -> Result<()> {
     let docker = inner.connection.docker().await?;
-    for seen in list::seen(inner, Some(id)).await? {
-        if seen.is_running() {
-            ask(&docker, inner, &seen, grace).await?;
-        }
+    let seen = list::seen(inner, Some(id)).await?;
+    ends.adopt(inner, &seen);
+    for seen in seen.iter().filter(|seen| seen.is_running()) {
+        ask(&docker, inner, seen, grace, ends).await?;
     }
     Ok(())
 }
 
+/// Whether it was asked to end, and has not ended yet.
+pub(crate) fn is_ending(seen: &Seen) -> bool {
+    seen.is_running() && tag::stopping_until(&seen.name).is_some()
+}
+
 /// Writes down that it is to end, and tells it so.
-async fn ask(docker: &Docker, inner: &Arc<Inner>, seen: &Seen, grace: Duration) -> Result<()> {
+async fn ask(
+    docker: &Docker,
+    inner: &Arc<Inner>,
+    seen: &Seen,
+    grace: Duration,
+    ends: &mut Ends,
+) -> Result<()> {
     let earlier = tag::stopping_until(&seen.name);
     let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
     let until = now_ms().saturating_add(grace_ms);
     if earlier.is_some_and(|earlier| earlier <= until) {
         return Ok(());
     }
-    held(&inner.cache).forget(&seen.container);
-    // Before the name says so: whoever looks in between must not take it for left behind.
-    watch_over(inner, &seen.container, grace);
+    locked(&inner.cache).forget(&seen.container);
+    // Before the name says so: a look in between must not take the container for one that an earlier
+    // agent left behind.
+    ends.watch_over(inner, &seen.container, None, grace);
     let options = RenameContainerOptions { name: tag::stopping_name(&seen.name, until) };
     if let Err(error) = docker.rename_container(&seen.container, options).await {
-        let_go(inner, &seen.container);
+        ends.let_go(&seen.container);
         return match error::status(&error) {
             Some(404) => Ok(()),
             Some(_) | None => Err(inner.connection.failed("stop it", error)),
@@ -66,79 +91,93 @@ async fn ask(docker: &Docker, inner: &Arc<Inner>, seen: &Seen, grace: Duration) 
     };
     if told.is_err() {
         // The next look finds it as if an earlier agent had left it so, and tells it again.
-        let_go(inner, &seen.container);
+        ends.let_go(&seen.container);
     }
-    held(&inner.cache).forget(&seen.container);
+    locked(&inner.cache).forget(&seen.container);
     inner.wake();
     told
 }
 
-/// Takes on whatever is ending and has nobody who waits for it; lets go of what has ended. `seen` is
-/// all that there is.
-pub(crate) fn see_to(inner: &Arc<Inner>, seen: &[Arc<Seen>]) {
-    let running = seen.iter().filter(|seen| seen.is_running());
-    let running: BTreeSet<&str> = running.map(|seen| seen.container.as_str()).collect();
-    held(&inner.stops).retain(|container, task| {
-        let goes_on = running.contains(container.as_str());
-        if !goes_on {
+impl Ends {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_container.is_empty()
+    }
+
+    /// Comes when one of them has ended; never if there is none.
+    pub(crate) async fn next(&mut self) {
+        if self.tasks.join_next().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+        self.by_container.retain(|_, task| !task.is_finished());
+    }
+
+    /// Takes on what is ending and has nobody who waits for it; lets go of what has ended. `seen` is all
+    /// that there is of the instance.
+    pub(crate) fn see_to(&mut self, inner: &Arc<Inner>, seen: &[Arc<Seen>]) {
+        let running = seen.iter().filter(|seen| seen.is_running());
+        let running: BTreeSet<&str> = running.map(|seen| seen.container.as_str()).collect();
+        let ended = self.by_container.keys().filter(|name| !running.contains(name.as_str()));
+        for container in ended.cloned().collect::<Vec<String>>() {
+            self.let_go(&container);
+        }
+        self.adopt(inner, seen);
+    }
+
+    /// Sees to it that what an earlier agent has begun to stop ends.
+    pub(crate) fn adopt(&mut self, inner: &Arc<Inner>, seen: &[Arc<Seen>]) {
+        for seen in seen.iter().filter(|seen| is_ending(seen)) {
+            let Some(until) = tag::stopping_until(&seen.name) else { continue };
+            if self.by_container.contains_key(&seen.container) {
+                continue;
+            }
+            let rest = Duration::from_millis(until.saturating_sub(now_ms())).min(REST_MAX);
+            tracing::info!(container = seen.name, ?rest, "an earlier agent has begun to stop it");
+            // That one may have ended before it could tell the container so.
+            self.watch_over(inner, &seen.container, Some(stop_signal(seen)), rest);
+        }
+    }
+
+    pub(crate) fn let_go(&mut self, container: &str) {
+        if let Some(task) = self.by_container.remove(container) {
             task.abort();
         }
-        goes_on
-    });
-    adopt(inner, seen);
-}
+    }
 
-/// Sees to it that what an earlier agent has begun to stop ends.
-pub(crate) fn adopt(inner: &Arc<Inner>, seen: &[Arc<Seen>]) {
-    for seen in seen {
-        let Some(until) = tag::stopping_until(&seen.name) else { continue };
-        if !seen.is_running() || held(&inner.stops).contains_key(&seen.container) {
-            continue;
-        }
-        let rest = Duration::from_millis(until.saturating_sub(now_ms())).min(REST_MAX);
-        tracing::info!(container = seen.name, ?rest, "an earlier agent has begun to stop it");
-        watch_over(inner, &seen.container, rest);
-        let (inner, seen) = (Arc::clone(inner), Arc::clone(seen));
-        // The earlier one may have ended before it could say so.
-        let telling = tokio::spawn(async move {
-            let Ok(docker) = inner.connection.docker().await else { return };
-            if let Err(error) = send(&docker, &inner, &seen.container, stop_signal(&seen)).await {
-                tracing::warn!(container = seen.name, %error, "cannot tell it to end");
+    /// Kills the container when its time is over, and again until it is gone. Before that it is told to
+    /// end, if there is a signal.
+    fn watch_over(
+        &mut self,
+        inner: &Arc<Inner>,
+        container: &str,
+        signal: Option<&str>,
+        rest: Duration,
+    ) {
+        self.let_go(container);
+        let (inner, name) = (Arc::clone(inner), container.to_owned());
+        let signal = signal.map(str::to_owned);
+        let task = self.tasks.spawn(async move {
+            if let Some(signal) = signal
+                && let Err(error) = tell(&inner, &name, &signal).await
+            {
+                tracing::warn!(container = name, %error, "cannot tell it to end");
+            }
+            tokio::time::sleep(rest).await;
+            loop {
+                match tell(&inner, &name, KILL).await {
+                    Ok(Told::Gone) => return inner.wake(),
+                    Ok(Told::Heard) => (),
+                    Err(error) => tracing::warn!(container = name, %error, "cannot end it yet"),
+                }
+                tokio::time::sleep(KILL_AGAIN).await;
             }
         });
-        drop(telling);
+        self.by_container.insert(container.to_owned(), task);
     }
 }
 
-fn let_go(inner: &Inner, container: &str) {
-    if let Some(task) = held(&inner.stops).remove(container) {
-        task.abort();
-    }
-}
-
-/// Kills the container when its time is over, and again until it is gone.
-fn watch_over(inner: &Arc<Inner>, container: &str, rest: Duration) {
-    let (own, name) = (Arc::downgrade(inner), container.to_owned());
-    let task = tokio::spawn(async move {
-        tokio::time::sleep(rest).await;
-        loop {
-            let Some(inner) = own.upgrade() else { return };
-            let ended = match inner.connection.docker().await {
-                Ok(docker) => send(&docker, &inner, &name, KILL).await,
-                Err(error) => Err(error),
-            };
-            match ended {
-                Ok(Told::Gone) => return inner.wake(),
-                Ok(Told::Heard) => (),
-                Err(error) => tracing::warn!(container = name, %error, "cannot end it yet"),
-            }
-            drop(inner);
-            tokio::time::sleep(KILL_AGAIN).await;
-        }
-    });
-    if let Some(before) = held(&inner.stops).insert(container.to_owned(), task.abort_handle()) {
-        before.abort();
-    }
+async fn tell(inner: &Inner, container: &str, signal: &str) -> Result<Told> {
+    let docker = inner.connection.docker().await?;
+    send(&docker, inner, container, signal).await
 }
 
 /// What came of a signal.

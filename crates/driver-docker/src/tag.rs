@@ -36,7 +36,7 @@ pub(crate) struct Tag {
     pub(crate) origin: Origin,
     /// Its name within a compose project.
     pub(crate) part: Option<String>,
-    /// All parts of the project, so that one whose container somebody removed is missed.
+    /// All parts of the project, so that a part is missed whose container somebody has removed.
     pub(crate) parts: Vec<String>,
     /// How often the part was started before.
     pub(crate) run: u32,
@@ -72,7 +72,7 @@ impl Tag {
         labels
     }
 
-    /// Nothing if the labels are not ours. Whoever may write labels may write nonsense.
+    /// Nothing if the labels are not ours. Anybody who may use the engine may write nonsense there.
     pub(crate) fn read(labels: &HashMap<String, String>) -> Option<Tag> {
         let text = |name: &str| labels.get(name).cloned().unwrap_or_default();
         let list = |name: &str, by: char| {

@@ -9,14 +9,14 @@ use bollard::Docker;
 use bollard::query_parameters::EventsOptions;
 use futures::StreamExt;
 
-use crate::{Inner, held, tag};
+use crate::{Inner, locked, tag};
 
 /// Between two tries to reach an engine that was there a moment ago, which double up to the second.
 const TRY_AGAIN_MIN: Duration = Duration::from_millis(250);
 const TRY_AGAIN_MAX: Duration = Duration::from_secs(2);
 
-/// What changes an instance. Commands inside of one are none of it: health checks would wake the
-/// agent all the time.
+/// What changes an instance. Commands inside an instance are left out: health checks would wake the agent
+/// all the time.
 const ACTIONS: &[&str] =
     &["create", "start", "die", "oom", "rename", "destroy", "pause", "unpause", "health_status"];
 
@@ -29,7 +29,7 @@ pub(crate) async fn watch(inner: Arc<Inner>) {
         {
             pause = TRY_AGAIN_MIN;
             follow(&inner, &docker, since).await;
-            held(&inner.cache).lose();
+            locked(&inner.cache).lose();
             inner.connection.forget();
             inner.wake();
         }
@@ -51,13 +51,13 @@ async fn follow(inner: &Inner, docker: &Docker, since: String) {
     let filters = Some(filters(inner));
     let options = EventsOptions { since: Some(since), filters, ..EventsOptions::default() };
     let mut events = docker.events(Some(options));
-    held(&inner.cache).follow();
+    locked(&inner.cache).follow();
     inner.wake();
     while let Some(event) = events.next().await {
         match event {
             Ok(event) => {
                 if let Some(container) = event.actor.and_then(|actor| actor.id) {
-                    held(&inner.cache).forget(&container);
+                    locked(&inner.cache).forget(&container);
                 }
                 inner.wake();
             }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use tombolo_driver::{Error, Result};
 use tombolo_model::Engine;
 
-/// The network of those that name none.
+/// The network of services that name none.
 pub(crate) const DEFAULT_NETWORK: &str = "default";
 
 /// How a value gets into the request; nothing if it is no value for this key.
@@ -122,7 +122,7 @@ pub(super) struct Joined {
     pub(super) internal: bool,
 }
 
-/// The networks that the service names; without any, the one that all have.
+/// The networks that the service names; if it names none, the network that all such services share.
 pub(super) fn networks(
     service: &Map<String, Value>,
     declared: Option<&Value>,

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// A busy engine is slow; one that hangs is asked anew.
+/// A busy engine is slow; an engine that hangs is asked anew.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// A list of all containers that one instance can have takes far less.
 const ANSWER_BYTES_MAX: u64 = 8 * 1024 * 1024;
