@@ -565,3 +565,18 @@ async fn one_folder_has_one_driver() {
     let error = rig.open_again().unwrap_err();
     assert_eq!(error.reason(), "Invalid");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_listens_on_all_addresses_is_told_so() {
+    let rig = Rig::new();
+    if !rig::has("busybox") {
+        return skip("listens_on_all_addresses", "this machine has no busybox");
+    }
+    // Any port that is free.
+    let id = rig.start("a.1", "exec busybox httpd -f -p 0.0.0.0:0").await;
+    eventually("it is told", async || {
+        let notes = rig.instance(&id).await?.notes;
+        notes.iter().any(|note| note.contains("0.0.0.0:")).then_some(())
+    })
+    .await;
+}

@@ -321,3 +321,8 @@ pub(crate) fn skip(test: &str, reason: &str) {
     let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
     writeln!(file, "{line}").unwrap();
 }
+
+pub(crate) fn has(program: &str) -> bool {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&paths).any(|path| path.join(program).exists())
+}
