@@ -83,7 +83,35 @@ def judge(model, chosen):
     for items in model["same_engine"]:
         if len({chosen[i][1] for i in items}) > 1:
             return f"{items} have several engines"
-    return worth
+    return worth - crowding(model, chosen, zones)
+
+
+def share(model, item, node):
+    """What an item takes of a node, in thousandths."""
+    whole = model["load"]["nodes"][node]["whole"]
+    shares = [1000 * item["demand"].get(name, 0) // amount for name, amount in whole.items()]
+    return min(1000, max(shares, default=0))
+
+
+def load_cost(model, load):
+    return sum(step["cost"] * max(0, load - step["above"]) for step in model["load"]["steps"])
+
+
+def crowding(model, chosen, zones):
+    """What the load of nodes costs, and items in one place that would rather not be."""
+    cost, loads = 0, {}
+    for item, (node, _) in zip(model["items"], chosen):
+        if item["loads"] and model["load"]["nodes"]:
+            loads[node] = loads.get(node, 0) + share(model, item, node)
+    for node, load in loads.items():
+        before = model["load"]["nodes"][node]["before"]
+        cost += load_cost(model, before + load) - load_cost(model, before)
+    for group in model["scatter"]:
+        places = [zones[i] if group["scope"] == "zone" else chosen[i][0] for i in group["items"]]
+        for place in set(places):
+            count = places.count(place)
+            cost += group["cost"] * (count * (count - 1) // 2)
+    return cost
 
 
 def compare(name, ours, theirs):
@@ -152,6 +180,8 @@ def solve(model, seconds):
     at_zone = zones_of(cp, model, chosen)
     add_groups(cp, model, chosen, at_zone)
     terms += add_edges(cp, model, at_zone)
+    terms += add_load(cp, model, chosen)
+    terms += add_scatter(cp, model, chosen, at_zone)
     cp.maximize(sum(terms))
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
@@ -225,6 +255,47 @@ def add_groups(cp, model, chosen, at_zone):
         for first, second in zip(engines, engines[1:]):
             for engine in set(first) | set(second):
                 cp.add(first.get(engine, 0) == second.get(engine, 0))
+
+
+def add_load(cp, model, chosen):
+    """Costs rise, so each step is a variable that is at least what is above it."""
+    terms, loads = [], {}
+    for item, literals in zip(model["items"], chosen):
+        for candidate, x in zip(item["candidates"], literals):
+            if item["loads"] and model["load"]["nodes"]:
+                part = share(model, item, candidate["node"])
+                loads.setdefault(candidate["node"], []).append((part, x))
+    for node, parts in loads.items():
+        before = model["load"]["nodes"][node]["before"]
+        most = before + sum(part for part, _ in parts)
+        for s, step in enumerate(model["load"]["steps"]):
+            already = max(0, before - step["above"])
+            if step["cost"] > 0 and most > step["above"]:
+                over = cp.new_int_var(already, most, f"l{node}_{s}")
+                cp.add(over >= before - step["above"] + sum(part * x for part, x in parts))
+                terms.append(-step["cost"] * (over - already))
+    return terms
+
+
+def add_scatter(cp, model, chosen, at_zone):
+    """Every two items that share a place, as a literal of its own where they are few, and by counting where not."""
+    terms = []
+    for g, group in enumerate(model["scatter"]):
+        everyone = [
+            at_zone[i] if group["scope"] == "zone" else by_node(model, chosen, i)
+            for i in group["items"]
+        ]
+        for place in set().union(*everyone) if everyone else ():
+            there = sum(p[place] for p in everyone if place in p)
+            size = sum(place in p for p in everyone)
+            if size < 2 or group["cost"] == 0:
+                continue
+            pairs = cp.new_int_var(0, size * (size - 1) // 2, f"s{g}_{place}")
+            count = cp.new_int_var(0, size, f"c{g}_{place}")
+            cp.add(count == there)
+            cp.add_allowed_assignments([count, pairs], [(k, k * (k - 1) // 2) for k in range(size + 1)])
+            terms.append(-group["cost"] * pairs)
+    return terms
 
 
 def add_edges(cp, model, at_zone):

@@ -114,12 +114,13 @@ pub struct AppSpec {
 }
 
 named! {
-    /// A named set of weights.
+    /// A named set of weights; `pack` is `balanced` on few nodes, filled one after the other.
     pub enum Profile {
         Balanced = "balanced",
         Greenness = "greenness",
         Resilience = "resilience",
         Performance = "performance",
+        Pack = "pack",
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::Disconnect;
 use crate::named::{is_false, named};
-use crate::needs::{Needs, Place};
+use crate::needs::{LabelRule, Needs, Place};
 use crate::quantity::{BitRate, Bytes, Duration};
 use crate::run::Run;
 
@@ -49,6 +49,10 @@ pub struct Component {
     /// Components to be near to or away from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub affinity: Option<Affinity>,
+    /// Wishes about its place. They are weighed, and keep no instance from running.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub prefers: Vec<Preference>,
     /// Data that it reads and where that data lies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Data>,
@@ -223,6 +227,32 @@ pub struct Affinity {
     #[schemars(length(max = 64))]
     pub apart: Vec<String>,
     /// Spread the instances over different nodes or different sites.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread: Option<Spread>,
+}
+
+/// A wish about a place: one of `labels`, `with`, `apart` and `spread`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Preference {
+    /// How many points of score it is worth; a score goes from 0 to 100.
+    #[schemars(range(min = 1, max = 100))]
+    pub weight: u32,
+    /// A node of whose labels all of these hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub labels: Vec<LabelRule>,
+    /// Components to share a site with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    #[schemars(length(max = 64))]
+    pub with: Vec<String>,
+    /// Components that should not be on the same node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    #[schemars(length(max = 64))]
+    pub apart: Vec<String>,
+    /// Spread the instances over nodes or sites.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread: Option<Spread>,
 }

@@ -45,6 +45,10 @@ pub struct Needs {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("format" = "label-map"))]
     pub labels: BTreeMap<String, String>,
+    /// What else must hold of the node's labels.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub label_rules: Vec<LabelRule>,
     /// The least security score: low (0), medium (34), high (67), or a number from 0 to 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security: Option<Level>,
@@ -85,6 +89,73 @@ pub struct Needs {
     pub tolerations: Vec<Toleration>,
 }
 
+/// What must hold of one label of a node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LabelRule {
+    /// The label.
+    #[schemars(extend("format" = "key"))]
+    pub key: String,
+    /// `In`, `NotIn`, `Exists`, `DoesNotExist`; `Gt` and `Lt` compare whole numbers.
+    pub operator: LabelOperator,
+    /// The values that it is compared with: one for `Gt` and `Lt`, none for `Exists` and `DoesNotExist`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    #[schemars(length(max = 64))]
+    pub values: Vec<String>,
+}
+
+named! {
+    /// How a label is compared.
+    #[derive(Default)]
+    pub enum LabelOperator {
+        #[default]
+        In = "In",
+        NotIn = "NotIn",
+        Exists = "Exists",
+        DoesNotExist = "DoesNotExist",
+        Gt = "Gt",
+        Lt = "Lt",
+    }
+}
+
+impl LabelRule {
+    /// Whether a node with this value of the label keeps the rule; `None` for one without the label.
+    pub fn admits(&self, value: Option<&str>) -> bool {
+        let whole = |text: &str| text.parse::<i64>().ok();
+        let bound = || self.values.first().and_then(|value| whole(value));
+        let listed = |value: &str| self.values.iter().any(|listed| listed == value);
+        match (self.operator, value) {
+            (LabelOperator::In, Some(value)) => listed(value),
+            (LabelOperator::NotIn, Some(value)) => !listed(value),
+            (LabelOperator::Exists, value) => value.is_some(),
+            (LabelOperator::NotIn | LabelOperator::DoesNotExist, None) => true,
+            (LabelOperator::DoesNotExist, Some(_)) => false,
+            (LabelOperator::Gt, Some(value)) => {
+                whole(value).zip(bound()).is_some_and(|(value, bound)| value > bound)
+            }
+            (LabelOperator::Lt, Some(value)) => {
+                whole(value).zip(bound()).is_some_and(|(value, bound)| value < bound)
+            }
+            (LabelOperator::In | LabelOperator::Gt | LabelOperator::Lt, None) => false,
+        }
+    }
+}
+
+impl std::fmt::Display for LabelRule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (key, values) = (&self.key, self.values.join(", "));
+        match self.operator {
+            LabelOperator::In => write!(f, "label {key} in {values}"),
+            LabelOperator::NotIn => write!(f, "label {key} not in {values}"),
+            LabelOperator::Exists => write!(f, "label {key}"),
+            LabelOperator::DoesNotExist => write!(f, "no label {key}"),
+            LabelOperator::Gt => write!(f, "label {key} above {values}"),
+            LabelOperator::Lt => write!(f, "label {key} below {values}"),
+        }
+    }
+}
+
 /// A circle on the map.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -112,7 +183,7 @@ pub struct Toleration {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "label-value"))]
     pub value: Option<String>,
-    /// Effect of the taint; both when left out.
+    /// Effect of the taint; any when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<TaintEffect>,
 }
@@ -128,7 +199,8 @@ pub struct Taint {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "label-value"))]
     pub value: Option<String>,
-    /// `NoSchedule` keeps new instances away, `NoExecute` moves running ones away as well.
+    /// `NoSchedule` keeps new instances away, `NoExecute` moves running ones away as well, and `PreferNoSchedule` lets
+    /// them in where no other place is nearly as good.
     pub effect: TaintEffect,
 }
 
@@ -137,6 +209,7 @@ named! {
     pub enum TaintEffect {
         NoSchedule = "NoSchedule",
         NoExecute = "NoExecute",
+        PreferNoSchedule = "PreferNoSchedule",
     }
 }
 

@@ -39,7 +39,7 @@ fn an_unknown_field_is_an_error_and_has_a_suggestion() {
         &app_with(json!({"replica": 2, "needs": {"memmory": "1Gi", "zebra": 1}})),
         expect![[r#"
             spec.components[0].needs.memmory: unknown field "memmory" (did you mean "memory"?) [FieldValueUnknown]
-            spec.components[0].needs.zebra: unknown field "zebra"; there is "arch", "compliance", "cpu", "devices", "engines", "gpu", "gpuMemory", "labels", "layers", "memory", "near", "nodes", "regions", "security", "sites", "storage" or "tolerations" [FieldValueUnknown]
+            spec.components[0].needs.zebra: unknown field "zebra"; there is "arch", "compliance", "cpu", "devices", "engines", "gpu", "gpuMemory", "labelRules", "labels", "layers", "memory", "near", "nodes", "regions", "security", "sites", "storage" or "tolerations" [FieldValueUnknown]
             spec.components[0].replica: unknown field "replica" (did you mean "replicas"?) [FieldValueUnknown]
         "#]],
     );
@@ -142,7 +142,7 @@ fn a_wrong_word_gets_the_list_and_the_nearest_one() {
     check(
         &object("Node", json!({"site": "a", "taints": [{"key": "a", "effect": "noschedule"}]})),
         expect![[r#"
-            spec.taints[0].effect: found "noschedule", must be "NoSchedule" or "NoExecute" (did you mean "NoSchedule"?) [FieldValueNotSupported]
+            spec.taints[0].effect: found "noschedule", must be "NoSchedule", "NoExecute" or "PreferNoSchedule" (did you mean "NoSchedule"?) [FieldValueNotSupported]
         "#]],
     );
 }

@@ -183,6 +183,9 @@ fn consistent(kind: &str) -> Value {
             component["disconnect"] = disconnect.clone();
             remove(component, &["onEach"]);
             remove(&mut component["health"], &["tcp", "exec"]);
+            component["needs"]["labelRules"][0]["operator"] = json!("In");
+            component["prefers"][0]["labels"][0]["operator"] = json!("In");
+            remove(&mut component["prefers"][0], &["with", "apart", "spread"]);
             component["affinity"]["apart"] = json!([]);
             remove(&mut component["affinity"], &["apart"]);
             spec["disconnect"] = disconnect;

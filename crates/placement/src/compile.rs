@@ -4,6 +4,7 @@
 
 mod carried;
 mod classes;
+mod crowding;
 mod edges;
 mod layout;
 mod resources;
@@ -14,7 +15,7 @@ use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tombolo_model::app::{Qos, Weights};
+use tombolo_model::app::{Profile, Qos, Weights};
 use tombolo_model::{About, App, AppId, AppSpec, Trouble};
 use tombolo_solver::problem::{Item, ItemId, NodeId, Part, Problem};
 
@@ -201,7 +202,7 @@ impl<'c, 'a> Compiled<'c, 'a> {
                 id: self.ids[app].to_string(),
                 priority: priority(spec.qos),
                 items: Vec::new(),
-                packs: saves_energy(spec, options),
+                packs: packs(spec, options),
             };
             for component in by_name(&self.apps, app) {
                 for (replica, slot) in (0u32..).zip(ask::slots(&spec.components[component])) {
@@ -216,7 +217,8 @@ impl<'c, 'a> Compiled<'c, 'a> {
                     part.items.push(item);
                     by_instance.entry((app, component)).or_default().push(item);
                     let demand = resources::demand(&self.asks[ask].demand, &resources);
-                    self.problem.items.push(Item { id, class, demand, ..Item::default() });
+                    let loads = !part.packs;
+                    self.problem.items.push(Item { id, class, demand, loads, ..Item::default() });
                     self.origins.push(Origin::Wanted { app, component, replica, ask });
                 }
             }
@@ -226,6 +228,8 @@ impl<'c, 'a> Compiled<'c, 'a> {
         self.note_unknown_places();
         edges::connect(self, &classes.crossing, &by_instance, options);
         edges::group(self, &by_instance);
+        crowding::scatter(self, &by_instance, options);
+        crowding::prefer(self, &by_instance);
         layout::lay_out(self);
         reschedule::weigh(self, options);
     }
@@ -300,8 +304,11 @@ fn priority(qos: Option<Qos>) -> i32 {
     }
 }
 
-/// The wish for little energy leads all others: nodes are filled one after the other.
-fn saves_energy(spec: &AppSpec, options: &Options) -> bool {
+/// Nodes are filled one after the other: that is asked for, or the wish for little energy leads all others.
+pub(crate) fn packs(spec: &AppSpec, options: &Options) -> bool {
+    if spec.profile == Some(Profile::Pack) {
+        return true;
+    }
     let mix = |component| Mix::of(spec, component, options.weights.as_ref());
     spec.components.iter().all(|component| mix(component).saves_energy())
 }

@@ -3,6 +3,7 @@
 
 mod closed;
 mod conflict;
+mod crowding;
 mod decision;
 mod joint;
 mod neighbours;

@@ -15,7 +15,8 @@ use crate::bits::Bits;
 use crate::continuum::{Amounts, Continuum};
 
 use labels::Labels;
-pub(crate) use rows::NEEDS;
+pub(crate) use look::label;
+pub(crate) use rows::{NEEDS, taint_words, tolerated};
 
 /// A hard need. What is asked several times (labels, devices) has a number for each.
 pub(crate) struct Need {

@@ -6,6 +6,7 @@
 
 mod ground;
 mod weights;
+pub(crate) mod wishes;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -91,6 +92,8 @@ pub(crate) struct Wish {
     pub recommended_cost: Option<f64>,
     /// The share of a node's energy it should stay below, and the cores it takes.
     pub energy_limit: Option<(f64, f64)>,
+    /// What a node has beside its score, in hundredths, by node.
+    bonuses: Option<Arc<[i32]>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -128,6 +131,7 @@ impl Wish {
             recommended,
             recommended_cost: costs.get(costs.len() / 2).copied(),
             energy_limit: energy_limit.map(|limit| (limit, cores)),
+            bonuses: wishes::bonuses(continuum, &component.prefers, ask.needs).map(Arc::from),
         }
     }
 
@@ -146,7 +150,12 @@ impl Wish {
 
     /// The score in hundredths, as the search adds them up.
     pub(crate) fn value(&self, ground: &Ground, node: u32) -> i32 {
-        hundredths(self.score(ground, node))
+        hundredths(self.score(ground, node)) + self.bonus(node)
+    }
+
+    /// What a node has beside its score, in hundredths.
+    pub(crate) fn bonus(&self, node: u32) -> i32 {
+        self.bonuses.as_ref().map_or(0, |bonuses| bonuses[node as usize])
     }
 
     /// The value of every node, as [`Wish::value`] has it: criterion after criterion, which is many
@@ -154,7 +163,7 @@ impl Wish {
     pub(crate) fn values(&self, ground: &Ground) -> Vec<i32> {
         let nodes = ground.zone.len();
         if self.mix.iter().next().is_none() {
-            return vec![hundredths(NEUTRAL); nodes];
+            return self.with_bonuses(vec![hundredths(NEUTRAL); nodes]);
         }
         let mut sums = vec![0.0; nodes];
         for (criterion, weight) in self.mix.iter() {
@@ -172,7 +181,13 @@ impl Wish {
                 }
             }
         }
-        sums.into_iter().map(hundredths).collect()
+        self.with_bonuses(sums.into_iter().map(hundredths).collect())
+    }
+
+    fn with_bonuses(&self, mut values: Vec<i32>) -> Vec<i32> {
+        let bonuses = self.bonuses.iter().flat_map(|bonuses| bonuses.iter());
+        values.iter_mut().zip(bonuses).for_each(|(value, bonus)| *value += bonus);
+        values
     }
 
     /// Each criterion that counts: its name, its weight, and the score if anything is known.

@@ -80,7 +80,43 @@ fn judge(model: &Value, chosen: &[&Value]) -> Option<i64> {
             return None;
         }
     }
-    Some(objective)
+    Some(objective - crowding(model, chosen))
+}
+
+/// What the load of nodes costs, and items in one place that would rather not be.
+fn crowding(model: &Value, chosen: &[&Value]) -> i64 {
+    let load = &model["load"];
+    let cost = |of: i64| {
+        let steps = list(&load["steps"]).iter();
+        steps.map(|step| number(&step["cost"]) * (of - number(&step["above"])).max(0)).sum::<i64>()
+    };
+    let mut loads: BTreeMap<usize, i64> = BTreeMap::new();
+    for (item, candidate) in list(&model["items"]).iter().zip(chosen) {
+        let node = at(&candidate["node"]);
+        if item["loads"] == true {
+            let whole = load["nodes"][node]["whole"].as_object().unwrap();
+            let share = |(resource, whole): (&String, &Value)| {
+                item["demand"].get(resource).map_or(0, number) * 1000 / number(whole)
+            };
+            *loads.entry(node).or_insert(0) += whole.iter().map(share).max().unwrap_or(0).min(1000);
+        }
+    }
+    let mut sum = 0;
+    for (node, own) in loads {
+        let before = number(&load["nodes"][node]["before"]);
+        sum += cost(before + own) - cost(before);
+    }
+    for group in list(&model["scatter"]) {
+        let place = |item: &Value| {
+            let node = at(&chosen[at(item)]["node"]);
+            if group["scope"] == "node" { node } else { at(&model["nodes"][node]["zone"]) }
+        };
+        let places: Vec<usize> = list(&group["items"]).iter().map(place).collect();
+        let pairs = (0..places.len()).flat_map(|a| (0..a).map(move |b| (a, b)));
+        let together = pairs.filter(|(a, b)| places[*a] == places[*b]).count();
+        sum += number(&group["cost"]) * i64::try_from(together).unwrap();
+    }
+    sum
 }
 
 /// The best of all combinations of candidates.

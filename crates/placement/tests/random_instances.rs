@@ -337,12 +337,15 @@ fn the_dumped_model_gives_our_objective_for_our_answer() {
 
 #[test]
 fn a_settled_state_gives_nothing_to_do() {
+    let mut proven = 0;
     for seed in 0..60 {
         let made = instance(&shape(seed));
         let first = planned(&made, &[], Scope::Pending);
-        if first.apps[0].outcome != Outcome::Placed {
+        // Of an answer that is not proven to be the best, a second search may find a better one.
+        if first.apps[0].outcome != Outcome::Placed || !first.optimal {
             continue;
         }
+        proven += 1;
         let running = as_running(&made, &first);
         let quiet = planned(&made, &running, Scope::Pending);
         assert_eq!(quiet.apps, [], "seed {seed}");
@@ -355,6 +358,7 @@ fn a_settled_state_gives_nothing_to_do() {
             steps.collect::<Vec<_>>()
         );
     }
+    assert!(proven > 30, "only {proven} of 60 were proven");
 }
 
 #[test]

@@ -200,7 +200,9 @@ pub fn plan(
         [world.wake_at(), release::wake_at(&world), strikes::wake_at(&memory.troubles, now)];
     let wake_at = wakes.into_iter().flatten().min();
     let releases = release::releases(&world);
-    let doubts = doubt::doubts(&world, &memory.doubted, time_of_day);
+    let mut doubts = doubt::doubts(&world, &memory.doubted, time_of_day);
+    // What is let go in the same look is not there any more when the doubt is written.
+    doubts.retain(|doubt| releases.iter().all(|release| release.uid != doubt.uid));
     Plan { steps, releases, doubts, memory, wake_at, notes }
 }
 

@@ -10,15 +10,17 @@ mod check;
 mod hops;
 pub(crate) mod ids;
 mod json;
+mod load;
 
 pub(crate) use check::LATENCY_US_MAX;
 pub use check::{Invalid, Violation};
 pub use hops::Hops;
 pub use ids::{ItemId, NodeId, ZoneId};
 pub use json::ReadError;
+pub use load::{FULL, Load, NodeLoad, Scatter, Step};
 
 /// Choose exactly one candidate for every item of a part, such that all the constraints hold and
-/// Σ value − Σ over edges traffic · `zone_cost` is greatest.
+/// Σ value − Σ over edges traffic · `zone_cost` − what load and nearness cost is greatest.
 ///
 /// Indices ([`NodeId`], [`ZoneId`], [`ItemId`]; plain numbers for links, classes and engines) point
 /// into the vectors of this struct. The order of the vectors does not matter
@@ -47,6 +49,10 @@ pub struct Problem {
     pub together: Vec<Group>,
     /// One engine for all items of each list, which are of one part.
     pub same_engine: Vec<Vec<ItemId>>,
+    /// What it costs to put much on one node.
+    pub load: Load,
+    /// Items that would rather not be in one place.
+    pub scatter: Vec<Scatter>,
     /// Applications: every item belongs to exactly one.
     pub parts: Vec<Part>,
 }
@@ -116,6 +122,8 @@ pub struct Item {
     pub barred: Vec<NodeId>,
     /// Where it runs now: tried first, and taken among equals. It carries no value of its own.
     pub current: Option<NodeId>,
+    /// Whether it counts as load of its node. One that is to be packed does not.
+    pub loads: bool,
 }
 
 /// Added to the value of candidates on a node: a bonus for staying where an item runs now is the cost

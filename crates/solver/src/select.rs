@@ -4,6 +4,7 @@
 mod bound;
 mod branch;
 mod construct;
+mod crowd;
 mod domain;
 mod dual;
 mod fit;

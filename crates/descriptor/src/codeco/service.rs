@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use tombolo_model::Bytes;
-use tombolo_model::component::{Affinity, Component, Data, Expose};
+use tombolo_model::component::{Affinity, Component, Data, Expose, Preference};
 use tombolo_model::needs::Needs;
 use tombolo_model::run::{Container, Run};
 use tombolo_yaml::{Node, Value};
@@ -190,7 +190,7 @@ fn take_pod(
     reader: &mut Reader<'_>,
 ) {
     let read = pod::pod(spec, &Objects::default(), Keep::WhenNeeded, reader);
-    component.affinity = affinity(&read, &component.name, names, spec, reader);
+    (component.affinity, component.prefers) = affinity(&read, &component.name, names, spec, reader);
     *needs = read.needs;
     component.health = read.health;
     component.stop_grace = read.stop_grace;
@@ -211,7 +211,7 @@ fn affinity(
     names: &Names<'_>,
     spec: &Field<'_>,
     reader: &mut Reader<'_>,
-) -> Option<Affinity> {
+) -> (Option<Affinity>, Vec<Preference>) {
     let mut is_lost = false;
     let mut chosen = |selectors: &[Selector]| -> Vec<String> {
         let mut found = Vec::new();
@@ -231,11 +231,16 @@ fn affinity(
     // Its instances cannot share a site with themselves.
     with.retain(|name| name != own);
     let affinity = Affinity { with, apart: chosen(&read.apart), spread: read.spread };
+    let mut prefers = read.prefers.clone();
+    for (weight, nearness, selector) in &read.rather {
+        let names = chosen(std::slice::from_ref(selector));
+        prefers.extend(nearness.wish(*weight, names, own));
+    }
     if is_lost && let Some((key, node)) = spec.node.entry("affinity") {
         let field = Field { node, path: spec.path.key(&key.text), key_span: key.span };
         field.dropped(reader, "no service of the application has those labels");
     }
-    (affinity != Affinity::default()).then_some(affinity)
+    ((affinity != Affinity::default()).then_some(affinity), prefers)
 }
 
 /// A pod that a container cannot say, as the Deployment that CODECO makes of it.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use tombolo_model::component::{Affinity, Component, Expose};
+use tombolo_model::component::{Affinity, Component, Expose, Preference};
 use tombolo_model::needs::Needs;
 use tombolo_model::run::Run;
 use tombolo_model::{App, AppSpec};
@@ -15,7 +15,7 @@ use crate::fields::{Field, Rest};
 use crate::kubernetes::container::text_map;
 use crate::kubernetes::kept::{WRITTEN_BY_CLUSTER, cleaned, keep_one_replica, named_objects};
 use crate::kubernetes::leads::{Leads, leads};
-use crate::kubernetes::pod::Objects;
+use crate::kubernetes::pod::{Nearness, Objects};
 use crate::kubernetes::scheduling::Selector;
 use crate::kubernetes::service::{self, Service};
 use crate::kubernetes::workload::{self, Workload};
@@ -290,7 +290,9 @@ impl<'a> File<'a> {
         }
         let pod = workload.pod;
         component.affinity = affinity(&component.name, &pod.with, &pod.apart, around.labels);
-        for selector in pod.with.iter().chain(&pod.apart) {
+        component.prefers = prefers(&component.name, pod.prefers, &pod.rather, around.labels);
+        let rather = pod.rather.iter().map(|(_, _, selector)| selector);
+        for selector in pod.with.iter().chain(&pod.apart).chain(rather) {
             if !around.labels.iter().any(|(_, labels)| selector.matches(labels)) {
                 selector.field.dropped(reader, "no component of this file has these labels");
             }
@@ -385,6 +387,21 @@ fn affinity(
     let with = chosen(with).into_iter().filter(not_itself).collect();
     let affinity = Affinity { with, apart, spread: None };
     (affinity != Affinity::default()).then_some(affinity)
+}
+
+/// Its wishes, those that speak of other pods with the names of their components.
+fn prefers(
+    own_name: &str,
+    mut prefers: Vec<Preference>,
+    rather: &[(u32, Nearness, Selector<'_>)],
+    labels: &[(String, BTreeMap<String, String>)],
+) -> Vec<Preference> {
+    for (weight, nearness, selector) in rather {
+        let chosen = labels.iter().filter(|(_, labels)| selector.matches(labels));
+        let names = chosen.map(|(name, _)| name.clone()).collect();
+        prefers.extend(nearness.wish(*weight, names, own_name));
+    }
+    prefers
 }
 
 fn app_name(workloads: &[Workload<'_>], reader: &mut Reader<'_>) -> String {

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tombolo_model::component::{Health, Spread};
+use tombolo_model::component::{Health, Preference, Spread};
 use tombolo_model::needs::Needs;
 use tombolo_model::quantity::{Bytes, Duration};
 use tombolo_model::run::Container;
@@ -37,9 +37,36 @@ pub(crate) struct Pod<'a> {
     /// Pods that it must not share a node with.
     pub(crate) apart: Vec<Selector<'a>>,
     pub(crate) spread: Option<Spread>,
+    /// What it would like, as far as it needs no other component to be said.
+    pub(crate) prefers: Vec<Preference>,
+    /// Pods that it would rather be with, or away from, with how much that counts.
+    pub(crate) rather: Vec<(u32, Nearness, Selector<'a>)>,
     /// Variables with their values and words of its command line, in which names of other services may
     /// stand; see [`crate::mentions`].
     pub(crate) texts: Vec<(Option<String>, String)>,
+}
+
+/// Whether other pods draw a pod or keep it away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Nearness {
+    With,
+    Apart,
+}
+
+impl Nearness {
+    /// The wish that a component `own` has about components with these names, if there are any.
+    pub(crate) fn wish(self, weight: u32, mut names: Vec<String>, own: &str) -> Option<Preference> {
+        let wish = Preference { weight, ..Preference::default() };
+        let wish = match self {
+            Nearness::With => {
+                // Its instances are at a site with themselves anyway.
+                names.retain(|name| name != own);
+                Preference { with: names, ..wish }
+            }
+            Nearness::Apart => Preference { apart: names, ..wish },
+        };
+        (!wish.with.is_empty() || !wish.apart.is_empty()).then_some(wish)
+    }
 }
 
 /// The other objects of a file that a pod may refer to.

@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use tombolo_model::component::Spread;
+use tombolo_model::component::{Preference, Spread};
 use tombolo_model::keys;
-use tombolo_model::needs::{Needs, TaintEffect, Toleration};
+use tombolo_model::needs::{LabelOperator, LabelRule, Needs, TaintEffect, Toleration};
 use tombolo_model::quantity::Arch;
 
 use crate::beyond::{Beyond, foreign};
 use crate::fields::{Field, Fields};
 use crate::kubernetes::container::text_map;
-use crate::kubernetes::pod::Pod;
+use crate::kubernetes::pod::{Nearness, Pod};
 use crate::reader::Reader;
 
 pub(crate) const ARCH: &str = "kubernetes.io/arch";
@@ -21,6 +21,9 @@ pub(crate) const ZONE: &str = "topology.kubernetes.io/zone";
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
+/// What it counts, in points, that instances are not spread where that is a wish.
+const SPREAD: u32 = 5;
 
 /// The pods that an affinity speaks of, by their labels.
 #[derive(Clone, Debug)]
@@ -49,7 +52,7 @@ pub(super) fn read<'a>(
     if let Some(selector) = fields.take("nodeSelector") {
         for (key, value) in selector.pairs(reader) {
             if let Some(text) = value.text(reader) {
-                need(&key, vec![text], &value, pod, beyond, reader);
+                need(&key, vec![text], &value, pod, reader);
             }
         }
     }
@@ -76,12 +79,11 @@ pub(super) fn read<'a>(
 }
 
 /// A node label that must have one of some values.
-fn need<'a>(
+fn need(
     key: &str,
     values: Vec<String>,
-    field: &Field<'a>,
-    pod: &mut Pod<'a>,
-    beyond: &Beyond<'a>,
+    field: &Field<'_>,
+    pod: &mut Pod<'_>,
     reader: &mut Reader<'_>,
 ) {
     let needs: &mut Needs = &mut pod.needs;
@@ -105,8 +107,9 @@ fn need<'a>(
             Ok([value]) => {
                 needs.labels.insert(key.to_owned(), value);
             }
-            Err(_) => {
-                beyond.placing(field, "a label is asked for with one value, not several", reader);
+            Err(values) => {
+                let (key, operator) = (key.to_owned(), LabelOperator::In);
+                needs.label_rules.push(LabelRule { key, operator, values });
             }
         },
     }
@@ -134,7 +137,7 @@ fn read_affinity<'a>(
                 pod.with.push(selector);
             }
         }
-        tell_preferred(&mut inner, beyond, reader);
+        read_preferred_pods(&mut inner, Nearness::With, pod, beyond, reader);
         inner.finish(foreign(&[REQUIRED, PREFERRED]), reader);
     }
     if let Some(away) = fields.take("podAntiAffinity")
@@ -151,16 +154,88 @@ fn read_affinity<'a>(
                 None => (),
             }
         }
-        tell_preferred(&mut inner, beyond, reader);
+        read_preferred_pods(&mut inner, Nearness::Apart, pod, beyond, reader);
         inner.finish(foreign(&[REQUIRED, PREFERRED]), reader);
     }
     fields.finish(foreign(&["nodeAffinity", "podAffinity", "podAntiAffinity"]), reader);
 }
 
-fn tell_preferred<'a>(fields: &mut Fields<'a>, beyond: &Beyond<'a>, reader: &mut Reader<'_>) {
-    if let Some(preferred) = fields.take(PREFERRED) {
-        beyond.placing(&preferred, "what is only preferred is not carried over", reader);
+/// Other pods that it would rather be with or away from.
+fn read_preferred_pods<'a>(
+    fields: &mut Fields<'a>,
+    nearness: Nearness,
+    pod: &mut Pod<'a>,
+    beyond: &Beyond<'a>,
+    reader: &mut Reader<'_>,
+) {
+    for wish in fields.take_list(PREFERRED, reader) {
+        let Some(mut inner) = wish.fields(reader) else { continue };
+        let weight = read_weight(&mut inner, reader);
+        let term = inner.need("podAffinityTerm", reader, "whom it speaks of");
+        if let (Some(weight), Some(term)) = (weight, term)
+            && let Some((selector, topology)) = read_term(&term, beyond, reader)
+        {
+            let usual = match nearness {
+                Nearness::With => ZONE,
+                Nearness::Apart => HOSTNAME,
+            };
+            if topology != usual {
+                let place = if nearness == Nearness::With { "site" } else { "node" };
+                term.assumed(reader, &format!("the same {place} stands for the same {topology}"));
+            }
+            pod.rather.push((weight, nearness, selector));
+        }
+        inner.finish(foreign(&["podAffinityTerm", "weight"]), reader);
     }
+}
+
+/// Labels of nodes that it would rather have.
+fn read_preferred_nodes<'a>(
+    fields: &mut Fields<'a>,
+    pod: &mut Pod<'a>,
+    beyond: &Beyond<'a>,
+    reader: &mut Reader<'_>,
+) {
+    for wish in fields.take_list(PREFERRED, reader) {
+        let Some(mut inner) = wish.fields(reader) else { continue };
+        let weight = read_weight(&mut inner, reader);
+        let term = inner.need("preference", reader, "labels of a node");
+        if let (Some(weight), Some(term)) = (weight, term)
+            && let Some(mut rules) = term.fields(reader)
+        {
+            let mut labels = Vec::new();
+            for expression in rules.take_list("matchExpressions", reader) {
+                if let Some((key, operator, values)) = read_expression(&expression, reader) {
+                    let operator = label_operator(&operator);
+                    labels.push(LabelRule { key, operator, values });
+                }
+            }
+            if let Some(names) = rules.take("matchFields") {
+                beyond.placing(&names, "labels are preferred, not names of nodes", reader);
+            }
+            rules.finish(foreign(&["matchExpressions", "matchFields"]), reader);
+            if !labels.is_empty() {
+                pod.prefers.push(Preference { weight, labels, ..Preference::default() });
+            }
+        }
+        inner.finish(foreign(&["preference", "weight"]), reader);
+    }
+}
+
+fn read_weight(fields: &mut Fields<'_>, reader: &mut Reader<'_>) -> Option<u32> {
+    let weight = fields.need("weight", reader, "1 to 100")?;
+    match weight.node.raw().and_then(|text| text.parse().ok()) {
+        Some(number @ 1..=100) => Some(number),
+        Some(_) | None => {
+            weight.error(reader, "invalid-quantity", "a weight is a number from 1 to 100");
+            None
+        }
+    }
+}
+
+fn label_operator(word: &str) -> LabelOperator {
+    let known = LabelOperator::ALL.iter().find(|operator| operator.as_str() == word);
+    known.copied().unwrap_or_default()
 }
 
 fn read_node_affinity<'a>(
@@ -170,7 +245,7 @@ fn read_node_affinity<'a>(
     reader: &mut Reader<'_>,
 ) {
     let Some(mut fields) = field.fields(reader) else { return };
-    tell_preferred(&mut fields, beyond, reader);
+    read_preferred_nodes(&mut fields, pod, beyond, reader);
     if let Some(required) = fields.take(REQUIRED)
         && let Some(mut inner) = required.fields(reader)
     {
@@ -201,16 +276,14 @@ fn read_node_term<'a>(
             };
             match (key, operator.as_str()) {
                 ("matchExpressions", "In") => {
-                    need(&name, values, &expression, pod, beyond, reader);
+                    need(&name, values, &expression, pod, reader);
                 }
                 ("matchFields", "In") if name == "metadata.name" => pod.needs.nodes = values,
-                (_, _) => {
-                    beyond.placing(
-                        &expression,
-                        "only labels with given values are asked for",
-                        reader,
-                    );
+                ("matchExpressions", operator) => {
+                    let operator = label_operator(operator);
+                    pod.needs.label_rules.push(LabelRule { key: name, operator, values });
                 }
+                (_, _) => beyond.placing(&expression, "a node is asked for by its name", reader),
             }
         }
     }
@@ -306,7 +379,11 @@ fn read_spread<'a>(
     let wish =
         fields.peek("whenUnsatisfiable").and_then(|word| word.raw()) == Some("ScheduleAnyway");
     match topology.text(reader).as_deref() {
-        Some(HOSTNAME | ZONE | REGION) if wish => (),
+        Some(over @ (HOSTNAME | ZONE | REGION)) if wish => {
+            let spread = if over == HOSTNAME { Spread::Node } else { Spread::Site };
+            let spread = Some(spread);
+            pod.prefers.push(Preference { weight: SPREAD, spread, ..Preference::default() });
+        }
         Some(HOSTNAME) => pod.spread = pod.spread.or(Some(Spread::Node)),
         Some(ZONE | REGION) => pod.spread = Some(Spread::Site),
         Some(_) => beyond.placing(&topology, "components are spread by node or site", reader),
@@ -326,23 +403,17 @@ fn read_spread<'a>(
         let Some(field) = fields.take(key) else { continue };
         let usual = matches!((key, field.node.raw()), ("maxSkew", Some("1")))
             || matches!((key, field.node.raw()), ("whenUnsatisfiable", Some("DoNotSchedule")))
+            || (wish && key == "whenUnsatisfiable")
             || key == "labelSelector";
         if key == "labelSelector" {
             field.assumed(reader, "the instances of the component are meant");
         }
         if !usual {
-            beyond.placing(&field, spread_note(wish), reader);
+            beyond.placing(&field, "the instances are spread as evenly as the nodes allow", reader);
         }
     }
     let known: Vec<&str> = kept.into_iter().chain(["topologyKey"]).collect();
     fields.finish(foreign(&known), reader);
-}
-
-fn spread_note(wish: bool) -> &'static str {
-    match wish {
-        true => "a wish: instances share nodes that are equally good, and no rule makes them",
-        false => "the instances are spread as evenly as the nodes allow",
-    }
 }
 
 fn read_toleration<'a>(
@@ -360,25 +431,19 @@ fn read_toleration<'a>(
     };
     let effect = fields.take("effect");
     let effects = [
-        ("NoSchedule", Some(Some(TaintEffect::NoSchedule))),
-        ("NoExecute", Some(Some(TaintEffect::NoExecute))),
-        ("", Some(None)),
-        ("PreferNoSchedule", None),
+        ("NoSchedule", Some(TaintEffect::NoSchedule)),
+        ("NoExecute", Some(TaintEffect::NoExecute)),
+        ("PreferNoSchedule", Some(TaintEffect::PreferNoSchedule)),
+        ("", None),
     ];
     let effect = match &effect {
-        Some(effect) => {
-            let read = effect.one_of(reader, &effects)?;
-            if read.is_none() {
-                beyond.placing(field, "a taint keeps away or it does not", reader);
-            }
-            read
-        }
-        None => Some(None),
+        Some(effect) => effect.one_of(reader, &effects)?,
+        None => None,
     };
     if let Some(time) = fields.take("tolerationSeconds") {
         beyond.placing(&time, "how long to stay is the App's rule `disconnect`", reader);
     }
     fields.finish(foreign(&["effect", "key", "operator", "tolerationSeconds", "value"]), reader);
     let value = compares.then(|| value.unwrap_or_default());
-    effect.map(|effect| Toleration { key, value, effect })
+    Some(Toleration { key, value, effect })
 }

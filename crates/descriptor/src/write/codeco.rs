@@ -71,12 +71,15 @@ fn classes(rest: &mut AppSpec, spec: &mut Map<String, Value>) {
         Grade::High => "High",
     });
     put(spec, "appFailureTolerance", tolerance);
-    let profile = rest.profile.take().map(|profile| match profile {
-        Profile::Balanced => "Balanced",
-        Profile::Greenness => "Greenness",
-        Profile::Resilience => "Resilience",
-        Profile::Performance => "Performance",
+    let profile = rest.profile.and_then(|profile| match profile {
+        Profile::Balanced => Some("Balanced"),
+        Profile::Greenness => Some("Greenness"),
+        Profile::Resilience => Some("Resilience"),
+        Profile::Performance => Some("Performance"),
+        // It has no word there, and is told as left out.
+        Profile::Pack => None,
     });
+    rest.profile.take_if(|_| profile.is_some());
     put(spec, "performanceProfile", profile);
 }
 

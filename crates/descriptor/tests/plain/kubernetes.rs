@@ -143,13 +143,14 @@ fn what_placement_does_not_know_is_told_although_the_manifests_have_it() {
     let needs = component.needs.unwrap();
     assert_eq!(needs.arch, [Arch::Amd64, Arch::Arm64]);
     assert_eq!(needs.regions, ["eu"]);
+    assert_eq!(needs.label_rules.len(), 1, "{:?}", needs.label_rules);
+    assert!(needs.label_rules[0].admits(Some("anything")) && !needs.label_rules[0].admits(None));
     assert_eq!(component.affinity.unwrap().spread, Some(Spread::Site));
     check_notes(
         &text,
         &reading,
         expect![[r#"
         test.yaml:9:7: changed spec.template.spec.priorityClassName: holds only within a Kubernetes site, placement does not know it: importance is the App's qos
-        test.yaml:16:17: changed spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0]: holds only within a Kubernetes site, placement does not know it: only labels with given values are asked for
     "#]],
     );
 }
@@ -161,14 +162,39 @@ fn a_wish_to_be_spread_is_no_rule() {
          whenUnsatisfiable: ScheduleAnyway}\ncontainers: [{image: \"i:1\"}]",
     );
     let reading = clean(&text, &NoFiles);
-    assert_eq!(component(&reading, "a").affinity.and_then(|affinity| affinity.spread), None);
-    check_notes(
-        &text,
-        &reading,
-        expect![[r#"
-        test.yaml:10:59: changed spec.template.spec.topologySpreadConstraints[0].whenUnsatisfiable: holds only within a Kubernetes site, placement does not know it: a wish: instances share nodes that are equally good, and no rule makes them
-    "#]],
+    let component = component(&reading, "a");
+    assert_eq!(component.affinity, None);
+    assert_eq!(component.prefers[0].spread, Some(Spread::Node));
+    check_notes(&text, &reading, expect![""]);
+}
+
+#[test]
+fn preferred_terms_are_wishes_with_their_weights() {
+    let term = |topology: &str| {
+        format!(
+            "{{weight: 7, podAffinityTerm: {{labelSelector: {{matchLabels: {{app: a}}}}, \
+             topologyKey: {topology}}}}}"
+        )
+    };
+    let text = deployment(&format!(
+        "affinity:\n  nodeAffinity:\n    preferredDuringSchedulingIgnoredDuringExecution:\n    - \
+         {{weight: 30, preference: {{matchExpressions: [{{key: disk, operator: In, values: [ssd, \
+         nvme]}}, {{key: cores, operator: Gt, values: [\"8\"]}}]}}}}\n  podAntiAffinity:\n    \
+         preferredDuringSchedulingIgnoredDuringExecution:\n    - {}\ntolerations:\n- {{key: spot, \
+         operator: Exists, effect: PreferNoSchedule}}\ncontainers: [{{image: \"i:1\"}}]",
+        term("kubernetes.io/hostname")
+    ));
+    let reading = clean(&text, &NoFiles);
+    let component = component(&reading, "a");
+    let [disk, apart] = component.prefers.as_slice() else { panic!("{:?}", component.prefers) };
+    let rules: Vec<String> = disk.labels.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        (disk.weight, rules.join("; ").as_str()),
+        (30, "label disk in ssd, nvme; label cores above 8")
     );
+    assert_eq!((apart.weight, apart.apart.as_slice()), (7, ["a".to_owned()].as_slice()));
+    let tolerations = component.needs.unwrap().tolerations;
+    assert_eq!(tolerations[0].effect, Some(TaintEffect::PreferNoSchedule));
 }
 
 #[test]

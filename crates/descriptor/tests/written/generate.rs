@@ -11,10 +11,12 @@ use tombolo_model::app::{
     AppPolicy, AppSpec, Disconnect, DisconnectAction, Grade, OnReturn, Profile, Qos, Weights,
 };
 use tombolo_model::component::{
-    Affinity, Component, Connection, Data, ExecCheck, Expose, Health, HttpCheck, OnEach, Protocol,
-    Recommendation, ServiceClass, Spread, TcpCheck, Users,
+    Affinity, Component, Connection, Data, ExecCheck, Expose, Health, HttpCheck, OnEach,
+    Preference, Protocol, Recommendation, ServiceClass, Spread, TcpCheck, Users,
 };
-use tombolo_model::needs::{Near, Needs, Place, PlaceKey, PlaceOperator, TaintEffect, Toleration};
+use tombolo_model::needs::{
+    LabelOperator, LabelRule, Near, Needs, Place, PlaceKey, PlaceOperator, TaintEffect, Toleration,
+};
 use tombolo_model::policy::{Action, Check, Method, Properties, Remediation, Thresholds, Webhook};
 use tombolo_model::run::{Container, File, KeyRef, Process, Run, Volume};
 use tombolo_model::site::Layer;
@@ -290,13 +292,29 @@ fn toleration() -> BoxedStrategy<Toleration> {
         .boxed()
 }
 
+fn label_rule() -> BoxedStrategy<LabelRule> {
+    (label_key(), btree_set("[a-z]{1,4}", 1..3))
+        .prop_map(|(key, values)| LabelRule {
+            key,
+            operator: LabelOperator::NotIn,
+            values: values.into_iter().collect(),
+        })
+        .boxed()
+}
+
+fn preference() -> BoxedStrategy<Preference> {
+    (1u32..=100, vec(label_rule(), 1..3))
+        .prop_map(|(weight, labels)| Preference { weight, labels, ..Preference::default() })
+        .boxed()
+}
+
 fn needs() -> BoxedStrategy<Needs> {
     let cpu = (0u64..100_000).prop_map(Cpu::from_millis);
     let amounts = (of(cpu), of(bytes()), of(bytes()), of(0u32..=8), of(bytes()));
     let arch = btree_set(select(&Arch::ALL[..]), 0..3).prop_map(|all| all.into_iter().collect());
     let devices = btree_set(label_key(), 0..3).prop_map(|all| all.into_iter().collect());
     let labels = btree_map(label_key(), "[a-z]{0,4}", 0..3);
-    let kind = (arch, devices, labels, of(level()), of(level()));
+    let kind = (arch, devices, (labels, vec(label_rule(), 0..2)), of(level()), of(level()));
     let layers = btree_set(select(Layer::ALL), 0..2).prop_map(|all| all.into_iter().collect());
     let engines = btree_set(select(Engine::ALL), 0..2).prop_map(|all| all.into_iter().collect());
     let where_ = (words(2), words(2), words(2), layers, engines);
@@ -308,7 +326,7 @@ fn needs() -> BoxedStrategy<Needs> {
     (amounts, kind, where_, of(near), vec(toleration(), 0..3))
         .prop_map(|(amounts, kind, where_, near, tolerations)| {
             let (cpu, memory, storage, gpu, gpu_memory) = amounts;
-            let (arch, devices, labels, security, compliance) = kind;
+            let (arch, devices, (labels, label_rules), security, compliance) = kind;
             let (regions, sites, nodes, layers, engines) = where_;
             Needs {
                 cpu,
@@ -319,6 +337,7 @@ fn needs() -> BoxedStrategy<Needs> {
                 arch,
                 devices,
                 labels,
+                label_rules,
                 security,
                 compliance,
                 regions,
@@ -442,7 +461,8 @@ fn component(name: String, names: &[String]) -> BoxedStrategy<Component> {
     let each = (label_key(), values).prop_map(|(label, values)| OnEach { label, values });
     let count = (of(0u32..100), of(each), of(0u32..5), any::<bool>());
     let what = (vec(run(), 1..4), of(needs()), vec(place(), 0..2));
-    let others = (vec(connection(names), 0..3), expose(), of(affinity(names)));
+    let near = (of(affinity(names)), vec(preference(), 0..2));
+    let others = (vec(connection(names), 0..3), expose(), near);
     let data = (of(bytes()), of(word())).prop_map(|(input, from)| Data { input, from });
     let sites = btree_set(word(), 1..3).prop_map(|all| all.into_iter().collect());
     let users = (sites, of(duration())).prop_map(|(sites, latency)| Users { sites, latency });
@@ -451,7 +471,7 @@ fn component(name: String, names: &[String]) -> BoxedStrategy<Component> {
         .prop_map(move |(count, what, others, (data, users), life)| {
             let (replicas, on_each, unavailable_max, stateful) = count;
             let (run, needs, places) = what;
-            let (connects, expose, affinity) = others;
+            let (connects, expose, (affinity, prefers)) = others;
             let (health, stop_grace, disconnect, recommendations) = life;
             Component {
                 name: name.clone(),
@@ -463,6 +483,7 @@ fn component(name: String, names: &[String]) -> BoxedStrategy<Component> {
                 connects,
                 expose,
                 affinity,
+                prefers,
                 data,
                 users,
                 health,

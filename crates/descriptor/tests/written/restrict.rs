@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tombolo_descriptor::write::Target;
-use tombolo_model::app::{AppPolicy, AppSpec};
+use tombolo_model::app::{AppPolicy, AppSpec, Profile};
 use tombolo_model::component::{Affinity, Component, Connection, Expose, Health, Protocol};
 use tombolo_model::needs::Needs;
 use tombolo_model::policy::{Action, Remediation};
@@ -260,7 +260,8 @@ fn codeco(app: &App) -> App {
         qos: app.spec.qos,
         failure_tolerance: app.spec.failure_tolerance,
         energy_limit: app.spec.energy_limit,
-        profile: app.spec.profile,
+        // There is no word for packing.
+        profile: app.spec.profile.filter(|profile| *profile != Profile::Pack),
         components,
         ..AppSpec::default()
     };

@@ -81,8 +81,34 @@ fn check_component(component: &Value, path: &str, findings: &mut Findings) {
     for (index, run) in entries(&component["run"]).enumerate() {
         check_run(run, &format!("{path}.run[{index}]"), findings);
     }
+    let rules = entries(&component["needs"]["labelRules"]).enumerate();
+    rules.for_each(|(k, rule)| {
+        check_label_rule(rule, &format!("{path}.needs.labelRules[{k}]"), findings);
+    });
+    for (index, wish) in entries(&component["prefers"]).enumerate() {
+        for (k, rule) in entries(&wish["labels"]).enumerate() {
+            check_label_rule(rule, &format!("{path}.prefers[{index}].labels[{k}]"), findings);
+        }
+    }
     check_health(&component["health"], &format!("{path}.health"), findings);
     check_disconnect(&component["disconnect"], &format!("{path}.disconnect"), findings);
+}
+
+fn check_label_rule(rule: &Value, path: &str, findings: &mut Findings) {
+    let values = entries(&rule["values"]).count();
+    let message = match rule["operator"].as_str() {
+        Some("In" | "NotIn") if values == 0 => "is required with In and NotIn",
+        Some("Exists" | "DoesNotExist") if values > 0 => "not with Exists and DoesNotExist",
+        Some("Gt" | "Lt") => {
+            let value = rule["values"][0].as_str();
+            match value.is_some_and(|value| values == 1 && value.parse::<i64>().is_ok()) {
+                true => return,
+                false => "Gt and Lt need one whole number",
+            }
+        }
+        _ => return,
+    };
+    findings.add(format!("{path}.values"), Problem::Invalid, message);
 }
 
 fn check_references(
@@ -103,6 +129,12 @@ fn check_references(
     let affinity = &component["affinity"];
     check_known(&affinity["with"], &format!("{path}.affinity.with"), components, findings);
     check_known(&affinity["apart"], &format!("{path}.affinity.apart"), components, findings);
+    for (index, wish) in entries(&component["prefers"]).enumerate() {
+        let path = format!("{path}.prefers[{index}]");
+        check_exactly_one(wish, &path, &["labels", "with", "apart", "spread"], findings);
+        check_known(&wish["with"], &format!("{path}.with"), components, findings);
+        check_known(&wish["apart"], &format!("{path}.apart"), components, findings);
+    }
     let apart: BTreeSet<&str> = entries(&affinity["apart"]).filter_map(Value::as_str).collect();
     for (index, name) in entries(&affinity["with"]).enumerate() {
         if name.as_str().is_some_and(|name| apart.contains(name)) {

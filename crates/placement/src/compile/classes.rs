@@ -248,6 +248,12 @@ fn wish_key(ask: &Ask<'_>, mix: &Mix, energy_limit: Option<f64>) -> String {
             component.users, component.data, component.recommendations
         );
     }
+    if component.prefers.iter().any(|wish| !wish.labels.is_empty()) {
+        let _ = write!(key, ";{:?}", component.prefers);
+    }
+    if !ask.needs.tolerations.is_empty() {
+        let _ = write!(key, ";{:?}", ask.needs.tolerations);
+    }
     if let Some(limit) = energy_limit {
         let _ = write!(key, ";limit {limit} {}", ask.demand.cpu_millis);
     }

@@ -10,7 +10,7 @@ use super::{Compiled, EdgeOrigin, Kind, Options, Origin, Scoped, by_name, index}
 use crate::affinity::{self, Bounds};
 use crate::score::Mix;
 
-type Instances = BTreeMap<(usize, usize), Vec<ItemId>>;
+pub(super) type Instances = BTreeMap<(usize, usize), Vec<ItemId>>;
 
 /// Who calls: the component that is planned, or the one that stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

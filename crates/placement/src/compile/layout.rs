@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tombolo_model::{AppId, Engine};
 use tombolo_solver::problem::{Candidate, Hops, Link, Node, NodeId, Route, Scope, ZoneId};
 
-use super::{Compiled, EdgeOrigin, Kind, carried, index, resources};
+use super::{Compiled, EdgeOrigin, Kind, carried, crowding, index, resources};
 use crate::affinity::Bounds;
 use crate::ask;
 use crate::bits::Bits;
@@ -82,8 +82,9 @@ impl ZonePlan {
         };
         let used: BTreeSet<u32> = seen(network.zones.len(), any.iter().map(zone));
         let wired: BTreeSet<u32> = seen(network.zones.len(), with_traffic.iter().map(zone));
-        let grouped =
-            problem.apart.iter().chain(&problem.together).any(|group| group.scope == Scope::Zone);
+        let groups = problem.apart.iter().chain(&problem.together).map(|group| group.scope);
+        let mut groups = groups.chain(problem.scatter.iter().map(|group| group.scope));
+        let grouped = groups.any(|scope| scope == Scope::Zone);
         let max = if problem.edges.is_empty() { ZONES_SHOWN_MAX } else { ZONES_MAX };
         let kept: Vec<u32> = match used.len() <= max || grouped {
             true => used.iter().copied().collect(),
@@ -141,10 +142,15 @@ fn place_nodes(compiled: &mut Compiled<'_, '_>, plan: &ZonePlan) {
     compiled.at = vec![None; continuum.nodes.len()];
     compiled.nodes = Vec::with_capacity(count);
     compiled.problem.nodes.reserve(count);
+    compiled.problem.load = crowding::load();
+    compiled.problem.load.nodes.reserve(count);
     for node in by_id(continuum, &used) {
         let row = continuum.node(node);
         let site = continuum.site_of(node);
         compiled.at[node as usize] = Some(NodeId::new(compiled.nodes.len()));
+        let (free, names) = (&compiled.free[node as usize], &compiled.problem.resources);
+        let load = crowding::of_node(&row.total, free, names);
+        compiled.problem.load.nodes.push(load);
         compiled.nodes.push(node);
         compiled.problem.nodes.push(Node {
             id: [site.name, "/", row.name].concat(),

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use tombolo_model::app::{Alternative, Decision};
 use tombolo_solver::problem::{Candidate, Choice, ItemId, NodeId};
 
+use super::crowding::Crowding;
 use super::neighbours::{self, Neighbours};
 use crate::compile::Compiled;
 use crate::plan::{Step, Why};
@@ -31,6 +32,7 @@ pub(crate) struct Reasons<'r, 'c, 'a> {
     /// By class and demand: the nodes that have room for it, ascending.
     fitting: BTreeMap<(u32, Box<[u64]>), Vec<NodeId>>,
     neighbours: Neighbours<'r>,
+    crowding: Crowding,
 }
 
 impl<'r, 'c, 'a> Reasons<'r, 'c, 'a> {
@@ -55,7 +57,8 @@ impl<'r, 'c, 'a> Reasons<'r, 'c, 'a> {
         }
         let neighbours = Neighbours::of(compiled, chosen);
         let (best, fitting) = (BTreeMap::new(), BTreeMap::new());
-        Reasons { compiled, chosen, used, edges, best, fitting, neighbours }
+        let crowding = Crowding::of(compiled, chosen);
+        Reasons { compiled, chosen, used, edges, best, fitting, neighbours, crowding }
     }
 
     pub(crate) fn decision(&mut self, item: ItemId, choice: Choice, step: &Step) -> Decision {
@@ -175,7 +178,13 @@ impl<'r, 'c, 'a> Reasons<'r, 'c, 'a> {
 
     fn total(&self, item: ItemId, choice: Choice) -> i64 {
         let value = self.compiled.problem.value(item, choice).unwrap_or(0);
-        value - self.traffic_cost(item, choice.node)
+        value - self.cost_beside(item, choice.node)
+    }
+
+    /// What the others make an item cost on a node: its traffic, and how full the node is.
+    fn cost_beside(&self, item: ItemId, node: NodeId) -> i64 {
+        let crowding = self.crowding.cost(self.compiled, (item, self.chosen[item]), node);
+        self.traffic_cost(item, node) + crowding
     }
 
     fn alternatives(&mut self, item: ItemId, choice: Choice) -> Vec<Alternative> {
@@ -209,7 +218,7 @@ impl<'r, 'c, 'a> Reasons<'r, 'c, 'a> {
 
     fn candidate_total(&self, item: ItemId, candidate: Candidate) -> i64 {
         let value = self.compiled.problem.items[item].value_of(&candidate);
-        value - self.traffic_cost(item, candidate.node)
+        value - self.cost_beside(item, candidate.node)
     }
 
     fn alternative(
@@ -265,6 +274,24 @@ impl<'r, 'c, 'a> Reasons<'r, 'c, 'a> {
             (self.network(item, choice.node), self.network(item, other.node))
         {
             judge("network", 0.5, at, to);
+        }
+        if let (Some(wish), Some(ask)) = (&self.compiled.kinds[class].wish, self.compiled.ask(item))
+        {
+            let less = f64::from(wish.bonus(here) - wish.bonus(there)) / 100.0;
+            let prefers = &ask.component.prefers;
+            let continuum = self.compiled.continuum;
+            let lost = crate::score::wishes::lost(continuum, prefers, ask.needs, (here, there));
+            if less > worst.0 && !lost.is_empty() {
+                worst = (less, words::list(&lost));
+            }
+        }
+        let at = (item, self.chosen[item]);
+        let crowding = |node| self.crowding.cost(self.compiled, at, node);
+        #[expect(clippy::cast_precision_loss, reason = "points for people")]
+        let fuller = (crowding(other.node) - crowding(choice.node)) as f64 / 100.0;
+        if fuller > worst.0 {
+            let nodes = (choice.node, other.node);
+            worst = (fuller, self.crowding.says(self.compiled, at, nodes));
         }
         if problem.items[item].current == Some(choice.node) {
             let ask = self.compiled.ask(item);

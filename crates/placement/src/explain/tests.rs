@@ -191,8 +191,8 @@ fn explains_a_choice_by_its_terms_and_the_next_best() {
         })
         .collect();
     expect![[r#"
-        full -2.6 no room: needs 2 cpu, 1 cpu would be left
-        next 4.9 energy is 61.5 there and 76.2 here"#]]
+        next 4.9 energy is 61.5 there and 76.2 here
+        full 8.4 no room: needs 2 cpu, 1 cpu would be left"#]]
     .assert_eq(&lines.join("\n"));
     assert!(decision.terms.contains_key("performance"));
 }

@@ -52,7 +52,7 @@ impl<'l, 'a> Look<'l, 'a> {
 }
 
 /// Labels of the node; the name of its site goes by the label that says so, given or not.
-pub(super) fn label<'a>(continuum: &Continuum<'a>, node: u32, key: &str) -> Option<&'a str> {
+pub(crate) fn label<'a>(continuum: &Continuum<'a>, node: u32, key: &str) -> Option<&'a str> {
     let labels = continuum.node(node).object.metadata.labels.as_ref();
     match labels.and_then(|labels| labels.get(key)) {
         Some(value) => Some(value),

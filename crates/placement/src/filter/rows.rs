@@ -203,6 +203,23 @@ pub(crate) const NEEDS: &[Need] = &[
         mend: |look, k| mend(1.5, format!("with another port than {}", port(look.ask, k))),
     },
     Need {
+        name: "label rules",
+        amount: false,
+        granted: false,
+        count: |ask| ask.needs.label_rules.len(),
+        asks: |ask, k| format!("{:?}", ask.needs.label_rules[k]),
+        admits: |look, k| {
+            let rule = &look.ask.needs.label_rules[k];
+            rule.admits(look.label(&rule.key))
+        },
+        wants: |ask, k| ask.needs.label_rules[k].to_string(),
+        has: |look, k| match look.label(&look.ask.needs.label_rules[k].key) {
+            Some(value) => format!("has {value}"),
+            None => "has no such label".into(),
+        },
+        mend: |look, k| mend(2.0, format!("without the rule {}", look.ask.needs.label_rules[k])),
+    },
+    Need {
         name: LABELS,
         amount: false,
         granted: false,
@@ -413,7 +430,7 @@ fn score_words(score: Option<u8>) -> String {
     }
 }
 
-fn taint_words(taint: &Taint) -> String {
+pub(crate) fn taint_words(taint: &Taint) -> String {
     let value = taint.value.as_deref().map_or(String::new(), |value| format!("={value}"));
     format!("taint {}{value}:{}", taint.key, taint.effect)
 }
@@ -421,13 +438,18 @@ fn taint_words(taint: &Taint) -> String {
 /// The taints that the instance does not tolerate.
 fn keeping_away<'a>(look: &Look<'_, 'a>) -> impl Iterator<Item = &'a Taint> {
     look.continuum.taints(look.node).filter(|taint| {
-        let passed_over = look.stays() && taint.effect == TaintEffect::NoSchedule;
+        let passed_over = match taint.effect {
+            TaintEffect::NoExecute => false,
+            TaintEffect::NoSchedule => look.stays(),
+            // A wish; the score has it.
+            TaintEffect::PreferNoSchedule => true,
+        };
         !passed_over
             && !look.ask.needs.tolerations.iter().any(|tolerates| tolerated(taint, tolerates))
     })
 }
 
-fn tolerated(taint: &Taint, by: &Toleration) -> bool {
+pub(crate) fn tolerated(taint: &Taint, by: &Toleration) -> bool {
     by.key.as_ref().is_none_or(|key| *key == taint.key)
         && by.value.as_ref().is_none_or(|value| Some(value) == taint.value.as_ref())
         && by.effect.is_none_or(|effect| effect == taint.effect)

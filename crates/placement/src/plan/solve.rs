@@ -245,7 +245,11 @@ fn honest(compiled: &Compiled<'_, '_>, found: Selection) -> Selection {
         let adjust = item.adjust.iter().map(|adjust| i64::from(adjust.delta)).max();
         adjust.unwrap_or(0).max(0)
     });
-    let bound = found.bound.max(ceiling + gains.sum::<i64>());
+    let drawn = compiled.problem.scatter.iter().map(|group| {
+        let pairs = i64::try_from(group.items.len() * group.items.len() / 2).unwrap_or(i64::MAX);
+        pairs.saturating_mul((-group.cost).max(0))
+    });
+    let bound = found.bound.max(ceiling + gains.sum::<i64>() + drawn.sum::<i64>());
     let unsure = |part: Outcome| match part {
         Outcome::Placed => Outcome::Placed,
         Outcome::Infeasible | Outcome::NotFound => Outcome::NotFound,

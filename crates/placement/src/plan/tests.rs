@@ -3,7 +3,9 @@
 mod devices;
 mod packing;
 mod ports;
+mod sharing;
 mod unsettled;
+mod wishes;
 
 use std::collections::BTreeSet;
 

@@ -109,14 +109,14 @@ fn base(spec: &AppSpec, instead: Option<&Weights>) -> Raw {
 fn profile_weights(profile: Profile) -> Raw {
     let mut raw = [0.0; CRITERIA.len()];
     let even = match profile {
-        Profile::Balanced => 1.0,
+        Profile::Balanced | Profile::Pack => 1.0,
         Profile::Greenness | Profile::Resilience | Profile::Performance => 0.5,
     };
     for criterion in [PERFORMANCE, ENERGY, SECURITY, COST, RESILIENCE, LATENCY] {
         raw[criterion] = even;
     }
     let raised: &[(usize, f64)] = match profile {
-        Profile::Balanced => &[],
+        Profile::Balanced | Profile::Pack => &[],
         Profile::Greenness => &[(GREENNESS, 3.0), (ENERGY, 2.0)],
         Profile::Resilience => &[(STABILITY, 3.0), (RESILIENCE, 2.0)],
         Profile::Performance => &[(PERFORMANCE, 3.0), (LATENCY, 2.0)],

@@ -269,25 +269,25 @@ fn decides_first_and_assigns_then() {
     check_actions(
         &stage,
         expect![[r#"
-        write the status: Placed: data/0 on a1, web/0 on a1, web/1 on b1
-        create shop-data-0-4d4e53b9: it was given this place
-        create shop-web-0-1fef2224: it was given this place
-        create shop-web-1-61595426: it was given this place
-    "#]],
+            write the status: Placed: data/0 on a1, web/0 on b1, web/1 on a1
+            create shop-data-0-4d4e53b9: it was given this place
+            create shop-web-0-c5ff726c: it was given this place
+            create shop-web-1-3a89f336: it was given this place
+        "#]],
     );
     stage.settle();
     check_actions(&stage, expect![[""]]);
     check_places(
         &stage,
         expect![[r#"
-        shop: Running 3/3
-          data/0 on a1
-          web/0 on a1
-          web/1 on b1
-        assigned data/0 on a1
-        assigned web/0 on a1
-        assigned web/1 on b1
-    "#]],
+            shop: Running 3/3
+              data/0 on a1
+              web/0 on b1
+              web/1 on a1
+            assigned data/0 on a1
+            assigned web/0 on b1
+            assigned web/1 on a1
+        "#]],
     );
 }
 

@@ -131,7 +131,7 @@ impl Problem {
         let mut objective = self.check_items(chosen, &mut found);
         self.check_parts(chosen, &mut found);
         self.check_capacity(chosen, &mut found);
-        objective -= self.check_edges(chosen, &mut found);
+        objective -= self.check_edges(chosen, &mut found) + self.crowding(chosen);
         self.check_groups(chosen, &mut found);
         if found.is_empty() { Ok(objective) } else { Err(found) }
     }

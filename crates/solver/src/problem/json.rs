@@ -10,19 +10,20 @@ use std::fmt::Write as _;
 use serde::Deserialize;
 
 use super::{
-    Candidate, Class, Edge, Group, Invalid, Item, ItemId, Link, Node, NodeId, Part, Problem, Route,
-    Scope, ZoneId,
+    Candidate, Class, Edge, Group, Invalid, Item, ItemId, Link, Load, Node, NodeId, NodeLoad, Part,
+    Problem, Route, Scatter, Scope, Step, ZoneId,
 };
 
-/// The only one there is so far.
-const VERSION: u64 = 1;
+/// 2 has `load` and `scatter`; what 1 says is read as well.
+const VERSION: u64 = 2;
+const VERSION_FIRST: u64 = 1;
 
 /// Why a text is no problem.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     #[error("not a placement model")]
     Json(#[from] serde_json::Error),
-    #[error("a placement model of version {0}; version {VERSION} is read")]
+    #[error("a placement model of version {0}; versions {VERSION_FIRST} and {VERSION} are read")]
     Version(u64),
     #[error("a placement model that cannot be solved")]
     Invalid(#[from] Invalid),
@@ -48,6 +49,7 @@ impl Problem {
             self.write_amounts(out, "capacity", &node.capacity);
             out.push('}');
         });
+        self.write_crowding(&mut out);
         list(&mut out, "items", &self.items, |out, item| self.write_item(out, item));
         list(&mut out, "edges", &self.edges, |out, edge| {
             let latency = number(edge.latency_us_max);
@@ -68,8 +70,30 @@ impl Problem {
         out
     }
 
+    /// `load` and `scatter`.
+    fn write_crowding(&self, out: &mut String) {
+        out.push_str(",\n\"load\":{\"steps\":[");
+        let mut comma = "";
+        for Step { above, cost } in &self.load.steps {
+            let _ = write!(out, "{comma}{{\"above\":{above},\"cost\":{cost}}}");
+            comma = ",";
+        }
+        out.push(']');
+        list(out, "nodes", &self.load.nodes, |out, node| {
+            out.push('{');
+            self.write_amounts(out, "whole", &node.whole);
+            let _ = write!(out, ",\"before\":{}}}", node.before);
+        });
+        out.push('}');
+        list(out, "scatter", &self.scatter, |out, group| {
+            let (items, scope, cost) = (text(&group.items), group.scope.word(), group.cost);
+            let _ = write!(out, "{{\"items\":{items},\"scope\":\"{scope}\",\"cost\":{cost}}}");
+        });
+    }
+
     fn write_item(&self, out: &mut String, item: &Item) {
-        let _ = write!(out, "{{\"id\":{},", text(&item.id));
+        let (id, loads) = (text(&item.id), item.loads);
+        let _ = write!(out, "{{\"id\":{id},\"loads\":{loads},");
         self.write_amounts(out, "demand", &item.demand);
         out.push_str(",\"candidates\":[");
         let class = &self.classes[item.class as usize];
@@ -99,7 +123,7 @@ impl Problem {
     /// items with equal candidates share one.
     pub fn from_json(json: &str) -> Result<Problem, ReadError> {
         let model: Model = serde_json::from_str(json)?;
-        if model.version != VERSION {
+        if !(VERSION_FIRST..=VERSION).contains(&model.version) {
             return Err(ReadError::Version(model.version));
         }
         let problem = model.into_problem();
@@ -157,6 +181,35 @@ struct Model {
     apart: Vec<ModelGroup>,
     together: Vec<ModelGroup>,
     same_engine: Vec<Vec<ItemId>>,
+    #[serde(default)]
+    load: ModelLoad,
+    #[serde(default)]
+    scatter: Vec<ModelScatter>,
+}
+
+#[derive(Default, Deserialize)]
+struct ModelLoad {
+    steps: Vec<ModelStep>,
+    nodes: Vec<ModelNodeLoad>,
+}
+
+#[derive(Deserialize)]
+struct ModelStep {
+    above: u64,
+    cost: i64,
+}
+
+#[derive(Deserialize)]
+struct ModelNodeLoad {
+    whole: BTreeMap<String, u64>,
+    before: u64,
+}
+
+#[derive(Deserialize)]
+struct ModelScatter {
+    items: Vec<ItemId>,
+    scope: ModelScope,
+    cost: i64,
 }
 
 #[derive(Deserialize)]
@@ -182,6 +235,8 @@ struct ModelNode {
 #[derive(Deserialize)]
 struct ModelItem {
     id: String,
+    #[serde(default)]
+    loads: bool,
     demand: BTreeMap<String, u64>,
     candidates: Vec<ModelCandidate>,
 }
@@ -219,6 +274,7 @@ impl Model {
     fn into_problem(self) -> Problem {
         let mut resources: Vec<String> = Vec::new();
         let named = self.nodes.iter().map(|node| &node.capacity);
+        let named = named.chain(self.load.nodes.iter().map(|node| &node.whole));
         for names in named.chain(self.items.iter().map(|item| &item.demand)) {
             resources.extend(names.keys().cloned());
             resources.sort_unstable();
@@ -239,6 +295,13 @@ impl Model {
         }
         let items = ItemId::first(problem.items.len()).collect();
         problem.parts = vec![Part { id: "all".into(), priority: 0, items, packs: false }];
+        let node =
+            |node: &ModelNodeLoad| NodeLoad { whole: amounts(&node.whole), before: node.before };
+        problem.load = Load {
+            steps: self.load.steps.iter().map(|s| Step { above: s.above, cost: s.cost }).collect(),
+            nodes: self.load.nodes.iter().map(node).collect(),
+        };
+        problem.scatter = self.scatter.into_iter().map(ModelScatter::into_scatter).collect();
         problem.resources = resources;
         problem.links = self.links.into_iter().map(ModelLink::into_link).collect();
         let route = |route: ModelRoute| Route {
@@ -279,8 +342,8 @@ impl Problem {
             }
         };
         let class = u32::try_from(class).unwrap_or(u32::MAX);
-        let id = item.id.clone();
-        self.items.push(Item { id, class, demand, ..Item::default() });
+        let (id, loads) = (item.id.clone(), item.loads);
+        self.items.push(Item { id, class, demand, loads, ..Item::default() });
     }
 }
 
@@ -304,10 +367,21 @@ impl ModelEdge {
 
 impl ModelGroup {
     fn into_group(self) -> Group {
-        let scope = match self.scope {
+        Group { items: self.items, scope: self.scope.into_scope() }
+    }
+}
+
+impl ModelScatter {
+    fn into_scatter(self) -> Scatter {
+        Scatter { items: self.items, scope: self.scope.into_scope(), cost: self.cost }
+    }
+}
+
+impl ModelScope {
+    fn into_scope(self) -> Scope {
+        match self {
             ModelScope::Node => Scope::Node,
             ModelScope::Zone => Scope::Zone,
-        };
-        Group { items: self.items, scope }
+        }
     }
 }

@@ -5,6 +5,7 @@
 //! on an empty continuum. The plain ones are bounded by prices for nodes that all of them want. Where
 //! that is better, all are bounded by prices, as if distance cost nothing.
 
+use super::crowd::{Crowd, Curve, count};
 use super::dual::Dual;
 use super::frame::{Block, Frame, Place};
 use super::ids::{BlockId, NodeRank};
@@ -40,6 +41,7 @@ pub(super) fn of(state: &State<'_>, placed: &[BlockId], meter: &mut Meter<'_>) -
         bound += bound_of_set(&empty, &set, meter);
     }
     let now: i64 = plain.iter().filter_map(|block| state.at(*block)).map(|p| p.value).sum();
+    let now = now - state.crowd.total(frame);
     bound += Market::new(state, &plain).bound(float(now), meter);
     // Relaxation 2: all compete for nodes by prices, and distance costs the least it could.
     // A single set knows of its own competition.
@@ -53,11 +55,11 @@ pub(super) fn of(state: &State<'_>, placed: &[BlockId], meter: &mut Meter<'_>) -
 /// each set alone where there are many of them and the good nodes are few.
 fn with_free_traffic(state: &State<'_>, placed: &[BlockId], meter: &mut Meter<'_>) -> f64 {
     let frame = state.frame;
-    let (low, high) = frame.cost_range.any;
     let placed_edges = frame.edges.iter().filter(|edge| state.at(edge.a).is_some());
     // The smallest cost of any two zones bounds the traffic cost of an edge from below.
-    let least: i64 = placed_edges.map(|edge| (edge.traffic * low).min(edge.traffic * high)).sum();
+    let least: i64 = placed_edges.map(|edge| frame.least_price(edge)).sum();
     let now: i64 = placed.iter().filter_map(|block| state.at(*block)).map(|p| p.value).sum();
+    let now = now - state.crowd.total(frame);
     Market::new(state, placed).bound(float(now), meter) - float(least)
 }
 
@@ -95,13 +97,36 @@ struct Kind<'f> {
     count: f64,
     /// The least value that one of them has now.
     marginal: i64,
+    /// As many nodes as there are blocks, if no two may share one.
+    nodes: Option<usize>,
 }
+
+/// Blocks that avoid each other, up to which the best nodes for all of them are looked for one by one.
+const APART_MAX: usize = 1_024;
 
 struct Market<'s, 'f> {
     state: &'s State<'f>,
     kinds: Vec<Kind<'f>>,
     /// For the whole of each node's capacity, `[node * dims + dimension]`.
     price: Vec<f64>,
+    /// By node, if load costs anything: its cost, and the price of a thousandth.
+    loads: Vec<(Curve, f64)>,
+}
+
+/// What all kinds want of the nodes.
+struct Wanted {
+    /// As [`Market::price`].
+    shares: Vec<f64>,
+    /// In thousandths, by node.
+    load: Vec<f64>,
+}
+
+/// The price of a thousandth of load moves by this part of the price of a whole node.
+const LOAD_UNIT: f64 = 1_000.0;
+
+fn with_least_price(curve: Curve) -> (Curve, f64) {
+    let least = curve.least();
+    (curve, least)
 }
 
 impl<'s, 'f> Market<'s, 'f> {
@@ -112,7 +137,8 @@ impl<'s, 'f> Market<'s, 'f> {
         let key = |number: &BlockId| {
             let block = of(number);
             let own = (!block.skip.is_empty()).then_some(*number);
-            (own, block.index, block.demand.as_deref())
+            let demand = block.demand.as_deref();
+            (own, block.index, demand, !block.loads.is_empty(), block.apart.as_slice())
         };
         order.sort_by(|a, b| key(a).cmp(&key(b)));
         let mut kinds = Vec::new();
@@ -120,9 +146,20 @@ impl<'s, 'f> Market<'s, 'f> {
             let values = same.iter().filter_map(|number| state.at(*number)).map(|p| p.value);
             let marginal = values.min().unwrap_or(0);
             #[expect(clippy::cast_precision_loss, reason = "items are counted in u32")]
-            kinds.push(Kind { block: of(&same[0]), count: same.len() as f64, marginal });
+            let count = same.len() as f64;
+            // They share all groups, and no two of a group are in one place.
+            let is_apart = !of(&same[0]).apart.is_empty() && same.len() <= APART_MAX;
+            let nodes = is_apart.then_some(same.len());
+            kinds.push(Kind { block: of(&same[0]), count, marginal, nodes });
         }
-        Market { state, kinds, price: vec![0.0; frame.capacity.len()] }
+        let empty = Crowd::new(frame);
+        let loads = match plain.iter().any(|number| !of(number).loads.is_empty()) {
+            true => NodeRank::first(frame.nodes)
+                .map(|node| with_least_price(empty.load_curve(frame, node)))
+                .collect(),
+            false => Vec::new(),
+        };
+        Market { state, kinds, price: vec![0.0; frame.capacity.len()], loads }
     }
 
     /// Prices that come near to what is wanted and what is there; the least bound on the way.
@@ -151,11 +188,24 @@ impl<'s, 'f> Market<'s, 'f> {
     }
 
     /// What all kinds would pay for their best nodes, and how much of each node they want.
-    fn ask(&self, meter: &mut Meter<'_>) -> (f64, Vec<f64>) {
+    fn ask(&self, meter: &mut Meter<'_>) -> (f64, Wanted) {
         let frame = self.state.frame;
         let mut bound: f64 = self.price.iter().sum();
+        bound += self.loads.iter().map(|(curve, price)| curve.earned(*price)).sum::<f64>();
         let mut load = vec![0.0; self.price.len()];
+        let mut loads = vec![0.0; self.loads.len()];
         for kind in &self.kinds {
+            if let Some(nodes) = kind.nodes {
+                let best = self.best_apart(kind, nodes, meter);
+                bound += best.iter().map(|(worth, _)| worth).sum::<f64>();
+                for (_, node) in best.iter().filter(|(_, node)| *node != NodeRank::NONE) {
+                    self.shares(kind.block, *node, |at, share| load[at] += share);
+                    if let Some(load) = loads.get_mut(node.at()) {
+                        *load += count(frame.share(kind.block, *node));
+                    }
+                }
+                continue;
+            }
             let index = &frame.indices[kind.block.index as usize];
             let zones = 0..index.zones();
             let left_out = zones.clone().filter_map(|zone| index.zone(zone).1).max();
@@ -187,9 +237,54 @@ impl<'s, 'f> Market<'s, 'f> {
             bound += best * kind.count;
             if let Some(node) = favourite {
                 self.shares(kind.block, node, |at, share| load[at] += share * kind.count);
+                if let Some(load) = loads.get_mut(node.at()) {
+                    *load += count(frame.share(kind.block, node)) * kind.count;
+                }
             }
         }
-        (bound, load)
+        (bound, Wanted { shares: load, load: loads })
+    }
+
+    /// The best nodes for blocks of which no two may share one, and what they are worth. A place that was left out of
+    /// the lists stands for as many as are wanted.
+    fn best_apart(
+        &self,
+        kind: &Kind<'_>,
+        wanted: usize,
+        meter: &mut Meter<'_>,
+    ) -> Vec<(f64, NodeRank)> {
+        let index = &self.state.frame.indices[kind.block.index as usize];
+        let zones = 0..index.zones();
+        let left_out = zones.clone().filter_map(|zone| index.zone(zone).1).max();
+        // The best come first.
+        let mut best: Vec<(f64, NodeRank)> = match left_out {
+            Some(left_out) => vec![(float(left_out), NodeRank::NONE); wanted],
+            None => Vec::with_capacity(wanted + 1),
+        };
+        let mut looked = index.zones() as u64;
+        let mut look = |place: &Place, best: &mut Vec<(f64, NodeRank)>| {
+            looked += 1;
+            let Some(fee) = self.fee(kind.block, place) else { return };
+            let worth = float(place.value) - fee;
+            let at = best.partition_point(|(other, _)| *other >= worth);
+            best.insert(at, (worth, place.node));
+            best.truncate(wanted);
+        };
+        kind.block.extra.iter().for_each(|place| look(place, &mut best));
+        let skip = &kind.block.skip;
+        for zone in zones {
+            for place in index.zone(zone).0 {
+                let is_full = best.len() == wanted;
+                if is_full && best.last().is_some_and(|(worst, _)| float(place.value) <= *worst) {
+                    break;
+                }
+                if skip.is_empty() || skip.binary_search(&place.node).is_err() {
+                    look(place, &mut best);
+                }
+            }
+        }
+        meter.spend(looked + 1);
+        best
     }
 
     /// `None` if the block does not even fit on the empty node.
@@ -202,6 +297,10 @@ impl<'s, 'f> Market<'s, 'f> {
         }
         let mut fee = 0.0;
         self.shares(block, place.node, |at, share| fee += share * self.price[at]);
+        if let Some((_, price)) = self.loads.get(place.node.at()).filter(|(_, price)| *price > 0.0)
+        {
+            fee += price * count(frame.share(block, place.node));
+        }
         Some(fee)
     }
 
@@ -256,19 +355,29 @@ impl<'s, 'f> Market<'s, 'f> {
         }
     }
 
-    fn change(&mut self, load: &[f64], step: f64) -> bool {
+    fn change(&mut self, wanted: &Wanted, step: f64) -> bool {
+        let load = &wanted.shares;
         // The same subgradient as in `prices`, per share of a whole node instead of per unit.
         let slope = |at: usize| match load[at] > 1.0 || self.price[at] > 0.0 {
             true => load[at] - 1.0,
             false => 0.0,
         };
+        let bent = |((curve, price), load): (&(Curve, f64), &f64)| {
+            (load - load.clamp(curve.offered_below(*price), curve.offered(*price))) / LOAD_UNIT
+        };
+        let bent: Vec<f64> = self.loads.iter().zip(&wanted.load).map(bent).collect();
         let steepness: f64 = (0..load.len()).map(|at| slope(at) * slope(at)).sum();
+        let steepness = steepness + bent.iter().map(|slope| slope * slope).sum::<f64>();
         if steepness == 0.0 {
             return false;
         }
         let slopes: Vec<f64> = (0..load.len()).map(slope).collect();
         for (price, slope) in self.price.iter_mut().zip(slopes) {
             *price = (*price + step / steepness * slope).max(0.0);
+        }
+        for ((curve, price), slope) in self.loads.iter_mut().zip(bent) {
+            let after = *price + step / steepness * slope / LOAD_UNIT;
+            *price = after.clamp(curve.least(), curve.most());
         }
         true
     }

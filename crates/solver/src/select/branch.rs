@@ -129,17 +129,31 @@ impl Search<'_, '_, '_> {
                 break;
             }
             let place = self.kernel.domains[block].places[option.at];
+            let dearer = self.dearer(block, option.at);
             if !self.state.place(self.kernel.blocks[block], place) {
                 continue;
             }
             self.places[block] = Some(Taken { place, at: option.at });
-            if self.follow(level, &mut child, block, &option) {
+            if self.follow(level, &mut child, block, &option, dearer) {
                 self.descend(&child, missing - 1, spare);
             }
             self.places[block] = None;
             self.state.take(self.kernel.blocks[block]);
         }
         spare.push(child);
+    }
+
+    /// What a place costs by now, beyond what it cost before the first block was placed: others have come to the node,
+    /// and costs rise with them. Where the node has a price, the bound has counted all of that already.
+    fn dearer(&self, block: usize, at: usize) -> f64 {
+        let (number, domain) = (self.kernel.blocks[block], &self.kernel.domains[block]);
+        let place = domain.places[at];
+        let frame = self.state.frame;
+        if !frame.is_crowded(number) || self.dual.priced.contains(&place.node) {
+            return 0.0;
+        }
+        let now = place.value - self.state.crowding(&frame.blocks[number], place.node);
+        super::kernel::float(domain.worth[at] - now)
     }
 
     fn take_answer(&mut self) {
@@ -239,7 +253,10 @@ impl Search<'_, '_, '_> {
                 if !self.worth_a_look(bound) {
                     break;
                 }
-                options.push(Offer { bound, span: span_at, at });
+                let bound = bound - self.dearer(block, at);
+                if self.worth_a_look(bound) {
+                    options.push(Offer { bound, span: span_at, at });
+                }
             }
         }
         if self.worth_a_look(unseen) {
@@ -256,13 +273,21 @@ impl Search<'_, '_, '_> {
 
     /// Brings the scores up to date with a block that was just placed. Returns false if another
     /// block has no place any more.
-    fn follow(&mut self, level: &Level, child: &mut Level, block: usize, option: &Offer) -> bool {
+    fn follow(
+        &mut self,
+        level: &Level,
+        child: &mut Level,
+        block: usize,
+        option: &Offer,
+        dearer: f64,
+    ) -> bool {
         child.score.clone_from(&level.score);
         child.top.clone_from(&level.top);
         child.next.clone_from(&level.next);
         let flat = self.dual.offsets[block] + option.span;
         child.settled =
             level.settled + level.score[flat] - level.top[flat] + self.dual.worth[block][option.at];
+        child.settled -= dearer;
         for number in &self.kernel.pairs_of[block] {
             let pair = &self.kernel.pairs[*number];
             let other = if pair.a == block { pair.b } else { pair.a };

@@ -1,6 +1,8 @@
 //! The first answer: part after part, each as good as it can be with those before it in place.
 //! Called by [`select`](super::select()).
 
+use std::cmp::Reverse;
+
 use super::branch::{self, Aim};
 use super::dual::Dual;
 use super::fit::{self, Fit};
@@ -21,6 +23,8 @@ const NARROW: Width = Width { places: 3, zones: 24 };
 const FULL: Width = Width { places: usize::MAX, zones: usize::MAX };
 /// Others that may be asked to move when a part finds no room.
 const ASKED_MAX: usize = 12;
+/// So many places are compared for one block where it matters who else is there.
+const CROWDED_MAX: usize = 512;
 /// The same where nothing but room is short, and ejection chains decide who moves.
 const MOVED_MAX: usize = 2_000;
 /// The share of the work left that is spent on packing alone: the rest is for a proof by branch and
@@ -121,6 +125,11 @@ impl<'f> Construct<'f> {
             (block.skip.is_empty() || block.skip.binary_search(&place.node).is_err())
                 && state.admits(block, place)
         };
+        if frame.is_crowded(number) {
+            let free = places[*next..].iter().filter(allowed);
+            let own = block.extra.iter().filter(|place| state.admits(block, place));
+            return least_crowded(state, block, own.copied().collect(), free, meter);
+        }
         let found = places[*next..].iter().position(|place| allowed(&place));
         meter.spend(found.unwrap_or(places.len() - *next) as u64 / 4 + 1);
         let shared = found.map(|at| places[*next + at]);
@@ -131,6 +140,42 @@ impl<'f> Construct<'f> {
         let stays = stays.take(64).find(|place| place.node == block.current).filter(allowed);
         Some(stays.copied().unwrap_or(best))
     }
+}
+
+/// The place that is worth most beside those that are there. The list is in the order of values, so it need not be read
+/// to its end.
+fn least_crowded<'p>(
+    state: &State<'_>,
+    block: &Block,
+    own: Vec<Place>,
+    free: impl Iterator<Item = &'p Place>,
+    meter: &mut Meter<'_>,
+) -> Option<Place> {
+    let key = |place: &Place| {
+        let worth = place.value - state.crowding(block, place.node);
+        // Among equals, it stays where it runs.
+        (Reverse(worth), place.node != block.current, sort_key(place))
+    };
+    let mut best = own.into_iter().min_by_key(key);
+    let mut worth = best.map(|place| key(&place));
+    let mut looked = 0;
+    for place in free {
+        let is_over = worth.is_some_and(|(Reverse(worth), _, _)| place.value < worth);
+        if is_over || looked > CROWDED_MAX {
+            break;
+        }
+        looked += 1;
+        let this = key(place);
+        if worth.is_none_or(|worth| this < worth) {
+            (best, worth) = (Some(*place), Some(this));
+        }
+        // An empty place: none that follows in the list is worth more.
+        if worth.is_some_and(|(Reverse(worth), stays, _)| worth == place.value && !stays) {
+            break;
+        }
+    }
+    meter.spend(looked as u64 / 2 + 1);
+    best
 }
 
 impl Block {

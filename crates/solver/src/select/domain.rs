@@ -1,6 +1,9 @@
 //! Where one block of a [`Kernel`](super::kernel::Kernel) could go: the best places of each zone
 //! that is worth a look. Start reading at [`Domain::of`].
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use super::frame::{Block, Place};
 use super::ids::{BlockId, ZoneRank};
 use super::index::{NOTHING, sort_key};
@@ -9,6 +12,8 @@ use super::state::{FORBIDDEN, State};
 
 /// So many times the zones that are kept are looked into.
 const LOOKED_INTO: usize = 3;
+/// So many places more than are kept are looked at where load decides among them.
+const LOOKED_BEYOND: usize = 64;
 
 #[derive(Clone, Debug)]
 pub(super) struct Span {
@@ -25,6 +30,8 @@ pub(super) struct Span {
 pub(super) struct Domain {
     pub spans: Vec<Span>,
     pub places: Vec<Place>,
+    /// The value of each place, less what it costs to be there beside those that are placed already.
+    pub worth: Vec<i64>,
     /// The block before this one in the kernel that it could change places with.
     pub twin: Option<usize>,
     /// What the best of those zones could give that were not even looked into.
@@ -73,7 +80,10 @@ impl Domain {
                 let lists = Lists { places, extra, left_out };
                 let start = domain.places.len();
                 let span = Span { zone: name, start, end: start, more: NEVER, cost };
-                let more = add_places(state, block, &mut domain, &lists, keep);
+                let more = match frame.is_crowded(number) {
+                    true => add_crowded(state, block, &mut domain, &lists, (keep, complete)),
+                    false => add_places(state, block, &mut domain, &lists, keep),
+                };
                 domain.close_span(span, more.filter(|_| !complete).max(lists.left_out));
             }
         }
@@ -82,7 +92,7 @@ impl Domain {
 
     pub(super) fn best(&self, span: &Span) -> i64 {
         match span.start < span.end {
-            true => self.places[span.start].value - span.cost,
+            true => self.worth[span.start] - span.cost,
             #[expect(clippy::cast_possible_truncation, reason = "it was made of an i64")]
             false => span.more as i64,
         }
@@ -102,11 +112,12 @@ impl Domain {
     pub(super) fn drop_spans(&mut self, kept: &[bool]) {
         let mut more = self.unseen.map_or(NEVER, float);
         let mut spans = Vec::new();
-        let mut places = Vec::new();
+        let (mut places, mut worth) = (Vec::new(), Vec::new());
         for (span, kept) in self.spans.iter().zip(kept) {
             if *kept {
                 let start = places.len();
                 places.extend_from_slice(&self.places[span.start..span.end]);
+                worth.extend_from_slice(&self.worth[span.start..span.end]);
                 spans.push(Span { start, end: places.len(), ..span.clone() });
             } else {
                 more = more.max(float(self.best(span))).max(span.more);
@@ -116,6 +127,7 @@ impl Domain {
         spans.push(Span { zone: ZoneRank::ELSEWHERE, start: end, end, more, cost: 0 });
         self.spans = spans;
         self.places = places;
+        self.worth = worth;
     }
 }
 
@@ -133,12 +145,12 @@ fn promising(
     if !block.zoned || index.zones() <= most {
         return ((0..index.zones()).collect(), None);
     }
-    let mut offers: Vec<(std::cmp::Reverse<i64>, usize)> = Vec::with_capacity(index.zones());
+    let mut offers: Vec<(Reverse<i64>, usize)> = Vec::with_capacity(index.zones());
     for (zone, (best, cost)) in index.best().iter().zip(costs).enumerate() {
         let own = block.extra.iter().filter(|p| frame.zone_of[p.node].at() == zone);
         let best = own.map(|place| place.value).fold(*best, i64::max);
         if best != NOTHING && *cost != FORBIDDEN {
-            offers.push((std::cmp::Reverse(best - cost), zone));
+            offers.push((Reverse(best - cost), zone));
         }
     }
     let mut unseen = None;
@@ -150,6 +162,60 @@ fn promising(
     let mut zones: Vec<usize> = offers.into_iter().map(|(_, zone)| zone).collect();
     zones.sort_unstable();
     (zones, unseen)
+}
+
+/// The same where those that are placed already make a place worth less than its value: the list is not in the order of
+/// worth then. Of `keep` places for each set of engines, those that are worth most. Unless the places have to be
+/// complete, the search ends soon after it has enough; what follows in the list counts with its value.
+fn add_crowded(
+    state: &State<'_>,
+    block: &Block,
+    domain: &mut Domain,
+    lists: &Lists<'_>,
+    (keep, complete): (usize, bool),
+) -> Option<i64> {
+    let free = lists.places.iter().filter(|place| {
+        (block.skip.is_empty() || block.skip.binary_search(&place.node).is_err())
+            && state.admits(block, place)
+    });
+    let worth = |place: &Place| place.value - state.crowding(block, place.node);
+    let mut found: Vec<(i64, Place)> = lists.extra.iter().map(|p| (worth(p), *p)).collect();
+    // The least worth of the best `keep`.
+    let mut best: BinaryHeap<Reverse<i64>> =
+        found.iter().map(|(worth, _)| Reverse(*worth)).collect();
+    let mut more = None;
+    let mut beyond = 0;
+    for place in free {
+        while best.len() > keep {
+            best.pop();
+        }
+        if block.engines.is_empty() && best.len() == keep {
+            let is_over = best.peek().is_none_or(|Reverse(least)| place.value <= *least);
+            beyond += 1;
+            if is_over || (!complete && beyond > LOOKED_BEYOND) {
+                more = Some(place.value);
+                break;
+            }
+        }
+        found.push((worth(place), *place));
+        best.push(Reverse(worth(place)));
+    }
+    found.sort_unstable_by_key(|(worth, place)| (Reverse(*worth), sort_key(place)));
+    let mut kept: Vec<(u32, usize)> = Vec::new();
+    for (worth, place) in found {
+        let at = kept.iter().position(|(tag, _)| *tag == place.tag).unwrap_or_else(|| {
+            kept.push((place.tag, 0));
+            kept.len() - 1
+        });
+        if kept[at].1 < keep {
+            kept[at].1 += 1;
+            domain.places.push(place);
+            domain.worth.push(worth);
+        } else {
+            more = more.max(Some(worth));
+        }
+    }
+    more
 }
 
 struct Lists<'a> {
@@ -191,6 +257,7 @@ fn add_places(
         if kept[at].1 < keep {
             kept[at].1 += 1;
             domain.places.push(*place);
+            domain.worth.push(place.value);
             continue;
         }
         more = more.max(Some(place.value));

@@ -8,7 +8,10 @@
 //! greatest scores is a bound; so arithmetic with rounding only makes it looser, not wrong, as long
 //! as [`Dual::slack`] is added.
 
+use std::collections::BTreeSet;
+
 use super::frame::Place;
+use super::ids::NodeRank;
 use super::kernel::{Kernel, NEVER, dead, float};
 use super::meter::Meter;
 use super::prices::{Prices, overloaded};
@@ -29,8 +32,10 @@ pub(super) struct Dual {
     pub top: Vec<f64>,
     /// Of each place of each block: its value less the traffic and the price of its node.
     pub worth: Vec<Vec<f64>>,
-    /// The sum of all prices.
+    /// What the nodes earn at their prices.
     pub paid: f64,
+    /// Nodes that ask a price for their load instead of what it costs a block alone.
+    pub priced: BTreeSet<NodeRank>,
     /// The greatest entry of the table of each pair.
     pub pair_max: Vec<f64>,
     pub bound: f64,
@@ -93,7 +98,7 @@ impl Dual {
                 // below the bound, and never so close that the step vanishes.
                 let reach = goal.unwrap_or(dual.bound * 0.98).min(dual.bound * 0.9999);
                 let step = step * (dual.bound - reach).max(1.0);
-                prices.change(kernel, &mut dual, step, meter)
+                prices.change((kernel, state), &mut dual, step, meter)
             });
             // Nothing is overloaded and the sweeps have converged: further rounds would change
             // nothing.
@@ -118,6 +123,7 @@ impl Dual {
             top: Vec::new(),
             worth: Vec::new(),
             paid: 0.0,
+            priced: BTreeSet::new(),
             pair_max: vec![0.0; kernel.pairs.len()],
             bound: f64::MAX,
             slack: 0.0,
@@ -128,8 +134,8 @@ impl Dual {
             for span in &domain.spans {
                 let mut top = span.more;
                 let here = span.start..span.end;
-                for (worth, place) in worth[here.clone()].iter_mut().zip(&domain.places[here]) {
-                    *worth = float(place.value - span.cost);
+                for (worth, own) in worth[here.clone()].iter_mut().zip(&domain.worth[here]) {
+                    *worth = float(own - span.cost);
                     top = top.max(*worth);
                     size += worth.abs();
                 }
@@ -255,17 +261,17 @@ impl Dual {
 
     /// The search takes the places of a span from the front.
     fn sort(&mut self, kernel: &mut Kernel) {
-        if self.paid == 0.0 {
+        if self.paid == 0.0 && self.priced.is_empty() {
             return;
         }
         for (domain, worth) in kernel.domains.iter_mut().zip(&mut self.worth) {
-            let mut sorted: Vec<(f64, Place)> =
-                worth.iter().copied().zip(domain.places.iter().copied()).collect();
+            let places = domain.places.iter().copied().zip(domain.worth.iter().copied());
+            let mut sorted: Vec<(f64, (Place, i64))> = worth.iter().copied().zip(places).collect();
             for span in &domain.spans {
                 sorted[span.start..span.end].sort_by(|a, b| b.0.total_cmp(&a.0));
             }
             *worth = sorted.iter().map(|(worth, _)| *worth).collect();
-            domain.places = sorted.into_iter().map(|(_, place)| place).collect();
+            (domain.places, domain.worth) = sorted.into_iter().map(|(_, place)| place).unzip();
         }
     }
 }

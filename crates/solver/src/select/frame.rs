@@ -54,6 +54,10 @@ pub(super) struct Block {
     pub together: Vec<u32>,
     /// Where it runs now; [`NodeRank::NONE`] if nowhere.
     pub current: NodeRank,
+    /// Its items that count as load, if load costs anything.
+    pub loads: Vec<ItemId>,
+    /// Into [`Frame::scatter_cost`], with how many of its items are in that group.
+    pub scatter: Vec<(u32, i64)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,6 +67,8 @@ pub(super) struct Edge {
     pub traffic: i64,
     pub latency_us_max: u64,
     pub bandwidth_bps: u64,
+    /// What it costs that both are in one zone; less than 0 draws them there.
+    pub near: i64,
 }
 
 #[derive(Debug)]
@@ -100,6 +106,12 @@ pub(super) struct Frame<'a> {
     /// Blocks that must share a zone.
     pub together: Vec<Vec<BlockId>>,
     pub engine_groups: usize,
+    /// What others use of each node, in thousandths.
+    pub load_before: Vec<u64>,
+    /// Up to here load costs nothing.
+    pub load_free: u64,
+    /// Of two items of a group on one node.
+    pub scatter_cost: Vec<i64>,
     /// From our order to that of the problem.
     nodes_given: Vec<NodeId>,
     zones_given: Vec<ZoneId>,
@@ -152,6 +164,9 @@ impl<'a> Frame<'a> {
             apart: Vec::new(),
             together: Vec::new(),
             engine_groups: 0,
+            load_before: Vec::new(),
+            load_free: 0,
+            scatter_cost: Vec::new(),
             nodes_given: nodes.given.into_iter().map(NodeId).collect(),
             zones_given: zones.given.into_iter().map(ZoneId).collect(),
             engines_given: engines.given,
@@ -162,6 +177,7 @@ impl<'a> Frame<'a> {
         let block_of = frame.add_blocks(&items, &resources.given);
         frame.add_groups(&block_of);
         frame.add_edges(&block_of);
+        frame.add_crowding(&block_of);
         frame.add_parts(&block_of);
         frame.add_engine_groups(&items);
         if let Some(block) = frame.blocks.iter().find(|block| block.engines.len() > 4) {
@@ -183,7 +199,14 @@ impl<'a> Frame<'a> {
         if self.latency_us.at(from, to) > edge.latency_us_max {
             return None;
         }
-        Some(edge.traffic * self.cost.at(from, to))
+        let near = if from == to { edge.near } else { 0 };
+        Some(edge.traffic * self.cost.at(from, to) + near)
+    }
+
+    /// No two zones cost an edge less than this.
+    pub(super) fn least_price(&self, edge: &Edge) -> i64 {
+        let (low, high) = self.cost_range.any;
+        (edge.traffic * low).min(edge.traffic * high) + edge.near.min(0)
     }
 
     pub(super) fn capacity(&self, node: NodeRank) -> &[u64] {
@@ -323,8 +346,9 @@ impl<'a> Frame<'a> {
                 .latency_us_max
                 .map_or(LATENCY_US_MAX, |max| max.min(LATENCY_US_MAX)),
             bandwidth_bps: edge.bandwidth_bps,
+            near: 0,
         });
-        self.edges = edges.collect();
+        self.edges = edges.chain(self.near_pairs(block_of)).collect();
         self.edges.sort_unstable();
         for (number, edge) in EdgeId::first(self.edges.len()).zip(&self.edges) {
             self.blocks[edge.a].zoned = true;
@@ -334,6 +358,54 @@ impl<'a> Frame<'a> {
             } else {
                 self.blocks[edge.a].edges.push(number);
                 self.blocks[edge.b].edges.push(number);
+            }
+        }
+    }
+
+    /// Every two items that it matters to whether they share a zone, as an edge that goes any way.
+    fn near_pairs(&self, block_of: &[BlockId]) -> Vec<Edge> {
+        let mut pairs: BTreeMap<(BlockId, BlockId), i64> = BTreeMap::new();
+        for group in self.problem.scatter.iter().filter(|group| group.scope == Scope::Zone) {
+            let blocks: Vec<BlockId> = group.items.iter().map(|item| block_of[item.at()]).collect();
+            for (at, a) in blocks.iter().enumerate() {
+                for b in &blocks[at + 1..] {
+                    *pairs.entry((*a.min(b), *a.max(b))).or_insert(0) += group.cost;
+                }
+            }
+        }
+        let edge = |((a, b), near)| Edge {
+            a,
+            b,
+            traffic: 0,
+            latency_us_max: NO_WAY,
+            bandwidth_bps: 0,
+            near,
+        };
+        pairs.into_iter().filter(|(_, near)| *near != 0).map(edge).collect()
+    }
+
+    fn add_crowding(&mut self, block_of: &[BlockId]) {
+        let problem = self.problem;
+        let load = &problem.load;
+        self.load_before = self.nodes_given.iter().map(|node| load.before(*node)).collect();
+        let costly = load.steps.iter().filter(|step| step.cost > 0);
+        self.load_free = costly.map(|step| step.above).min().unwrap_or(u64::MAX);
+        if self.load_free < u64::MAX && !load.nodes.is_empty() {
+            for block in &mut self.blocks {
+                let items = block.items.iter().filter(|item| problem.items[**item].loads);
+                block.loads = items.copied().collect();
+            }
+        }
+        let groups = problem.scatter.iter();
+        for group in groups.filter(|group| group.scope == Scope::Node && group.cost > 0) {
+            let number = narrow(self.scatter_cost.len());
+            self.scatter_cost.push(group.cost);
+            for item in &group.items {
+                let block = &mut self.blocks[block_of[item.at()]];
+                match block.scatter.iter_mut().find(|(other, _)| *other == number) {
+                    Some((_, weight)) => *weight += 1,
+                    None => block.scatter.push((number, 1)),
+                }
             }
         }
     }

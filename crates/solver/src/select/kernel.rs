@@ -189,6 +189,7 @@ impl Kernel {
                 demand: block.demand.as_deref(),
                 skip: &block.skip,
                 extra: block.extra.iter().map(|p| (p.node, p.value, p.tag)).collect(),
+                crowds: (!block.loads.is_empty(), &block.scatter),
                 groups: (&block.apart, &block.engines, block.current),
             };
             self.domains[place].twin = last.insert(signature, place);
@@ -210,6 +211,7 @@ struct Signature<'a> {
     demand: Option<&'a [u64]>,
     skip: &'a [NodeRank],
     extra: Vec<(NodeRank, i64, u32)>,
+    crowds: (bool, &'a [(u32, i64)]),
     groups: (&'a [u32], &'a [u32], NodeRank),
 }
 
@@ -233,6 +235,6 @@ fn term(frame: &Frame<'_>, edge: &Edge, from: ZoneRank, to: ZoneRank) -> f64 {
         (from, ZoneRank::ELSEWHERE) => frame.cost_range.from[from.at()],
         (from, to) => return frame.price(edge, from, to).map_or(NEVER, |price| float(-price)),
     };
-    // Whichever end is better, by the sign of the traffic.
-    float(-(edge.traffic * range.0).min(edge.traffic * range.1))
+    // Whichever end is better, by the sign of the traffic; and whether it is one zone is not known.
+    float(-(edge.traffic * range.0).min(edge.traffic * range.1) - edge.near.min(0))
 }

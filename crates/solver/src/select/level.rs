@@ -1,6 +1,6 @@
 //! Among equally good answers, the one in which equal nodes share: the search takes the first of several
-//! nodes that are worth the same, and would heap a whole batch on it. Nothing here changes the objective, so
-//! that bounds and proofs stay what they are. Called by [`select`](super::select()) when all else is done.
+//! nodes that are worth the same, and would heap a batch on it as far as load costs nothing. Nothing here lowers the
+//! objective, so that bounds and proofs stay what they are. Called by [`select`](super::select()) when all else is done.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -92,21 +92,20 @@ fn equal_places<'f>(frame: &'f Frame<'f>, kind: &Kind<'_>) -> Vec<Place> {
     equal.filter(|place| place.tag == kind.tag).copied().collect()
 }
 
-/// Takes the blocks out and deals them to the places, the emptiest first. If that fails, all is as before.
+/// Takes the blocks out and deals them to the places, the emptiest first. If that fails or costs anything, all is as
+/// before.
 fn share(state: &mut State<'_>, kind: &Kind<'_>, blocks: &[BlockId], places: &[Place]) {
+    let objective = state.objective;
     let before: Vec<Place> = blocks.iter().map(|block| state.take(*block)).collect();
     let mut table = Table::new(state, kind, places);
-    for (done, block) in blocks.iter().enumerate() {
-        if !table.deal(state, kind, *block) {
-            for block in &blocks[..done] {
-                state.take(*block);
-            }
-            for (block, place) in blocks.iter().zip(&before) {
-                let back = state.place(*block, *place);
-                assert!(back, "what was placed can be placed again");
-            }
-            return;
-        }
+    let done = blocks.iter().take_while(|block| table.deal(state, kind, **block)).count();
+    if done == blocks.len() && state.objective >= objective {
+        return;
+    }
+    blocks[..done].iter().for_each(|block| _ = state.take(*block));
+    for (block, place) in blocks.iter().zip(&before) {
+        let back = state.place(*block, *place);
+        assert!(back, "what was placed can be placed again");
     }
 }
 

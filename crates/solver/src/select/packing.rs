@@ -16,7 +16,7 @@ use super::kernel::{Kernel, NEVER, dead, float};
 use super::meter::Meter;
 use super::state::State;
 use crate::problem::Scope;
-use sack::{Sacks, Take, blocks_of};
+use sack::{SackCrowd, Sacks, Take, blocks_of};
 
 /// A set of blocks is a number with a bit for each.
 const BLOCKS_MAX: usize = 64;
@@ -34,6 +34,10 @@ pub(super) fn suits(kernel: &Kernel, state: &State<'_>) -> bool {
     kernel.blocks.len() <= BLOCKS_MAX
         && kernel.pairs.is_empty()
         && kernel.blocks.iter().all(|number| state.frame.blocks[*number].plain())
+        // A sack counts one item for a block.
+        && kernel.blocks.iter().all(|number| {
+            state.frame.blocks[*number].scatter.iter().all(|(_, weight)| *weight == 1)
+        })
         && kernel.domains.iter().all(whole)
 }
 
@@ -87,6 +91,11 @@ fn sacks(kernel: &Kernel, state: &State<'_>, nodes: &[NodeRank]) -> Sacks {
         others.filter(|(_, other)| shared(other)).fold(0, |set, (other, _)| set | 1u64 << other)
     });
     let mut sacks = Sacks::new(nodes.len(), demand.collect(), left.collect(), apart.collect());
+    let mut twins: Vec<usize> = (0..blocks.len()).collect();
+    for (block, domain) in kernel.domains.iter().enumerate() {
+        twins[block] = domain.twin.map_or(block, |twin| twins[twin]);
+    }
+    sacks = sacks.crowded(crowd(kernel, state, nodes), twins);
     for (block, domain) in kernel.domains.iter().enumerate() {
         for place in &domain.places {
             let node = nodes.binary_search(&place.node).expect("it is made of all places");
@@ -94,6 +103,34 @@ fn sacks(kernel: &Kernel, state: &State<'_>, nodes: &[NodeRank]) -> Sacks {
         }
     }
     sacks
+}
+
+fn crowd(kernel: &Kernel, state: &State<'_>, nodes: &[NodeRank]) -> Option<SackCrowd> {
+    let frame = state.frame;
+    if !kernel.blocks.iter().any(|number| frame.is_crowded(*number)) {
+        return None;
+    }
+    let blocks = || kernel.blocks.iter().map(|number| &frame.blocks[*number]);
+    let mut groups: Vec<u32> = blocks().flat_map(|b| b.scatter.iter().map(|(g, _)| *g)).collect();
+    groups.sort_unstable();
+    groups.dedup();
+    let local = |(group, _): &(u32, i64)| {
+        groups.binary_search(group).expect("it is made of the groups of all blocks")
+    };
+    let share = |node: &NodeRank| {
+        let node = *node;
+        blocks().map(move |block| frame.share(block, node))
+    };
+    let there = nodes.iter().flat_map(|node| groups.iter().map(|g| state.crowd.there(*g, *node)));
+    Some(SackCrowd {
+        blocks: kernel.blocks.len(),
+        problem_load: frame.problem.load.costs_alone(),
+        load: nodes.iter().map(|node| state.crowd.load(*node)).collect(),
+        share: nodes.iter().flat_map(share).collect(),
+        groups: blocks().map(|block| block.scatter.iter().map(local).collect()).collect(),
+        group_cost: groups.iter().map(|group| frame.scatter_cost[*group as usize]).collect(),
+        there: there.collect(),
+    })
 }
 
 /// What is settled, and what the nodes make of the rest.
@@ -134,7 +171,7 @@ impl Search<'_, '_> {
             // To begin with, what a block has at its third choice is what it is worth anyway.
             let mut values: Vec<f64> = (0..self.sacks.nodes)
                 .filter(|node| self.sacks.candidates[*node] & 1 << block != 0)
-                .map(|node| self.sacks.value(node, block))
+                .map(|node| self.sacks.value(node, block) - self.sacks.cost(node, block))
                 .collect();
             values.sort_unstable_by(|a, b| b.total_cmp(a));
             self.sacks.price[block] = values.get(2).or(values.last()).copied().unwrap_or(0.0);
@@ -242,7 +279,7 @@ impl Search<'_, '_> {
             if !self.sacks.admits(node, block) {
                 continue;
             }
-            let value = self.sacks.value(node, block);
+            let value = self.sacks.value(node, block) - self.sacks.cost(node, block);
             // Reduced-cost fixing in two steps: first the cheap test, then the one that fills the
             // node anew.
             if !self.worth_a_look(rest + value) {
@@ -308,7 +345,7 @@ impl Search<'_, '_> {
     fn below(&mut self, level: &Level, block: usize, at: usize) -> Level {
         let mut below = level.clone();
         below.open &= !(1 << block);
-        below.settled += self.sacks.value(at, block);
+        below.settled += self.sacks.value(at, block) - self.sacks.cost_of_last(at, block);
         below.at[block] = Some(at);
         for (node, take) in below.takes.iter_mut().enumerate() {
             if node == at || take.set & 1 << block != 0 {
@@ -324,10 +361,8 @@ impl Search<'_, '_> {
         let mut places: Vec<usize> = level.at.iter().map(|at| at.unwrap_or(0)).collect();
         let mut objective = level.settled;
         for (node, take) in level.takes.iter().enumerate() {
-            for block in blocks_of(take.set) {
-                places[block] = node;
-                objective += self.sacks.value(node, block);
-            }
+            blocks_of(take.set).for_each(|block| places[block] = node);
+            objective += self.sacks.worth(node, take.set);
         }
         let objective = super::improve::floor(objective + 0.5);
         if self.aim.floor.is_none_or(|floor| objective > floor) {

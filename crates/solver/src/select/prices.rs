@@ -2,6 +2,11 @@
 //! that the bound of a [`Dual`] knows that not everybody can have the best. Called by
 //! [`Dual::new`].
 
+mod curves;
+
+use std::collections::BTreeMap;
+
+use super::crowd::count;
 use super::dual::Dual;
 use super::frame::{Block, Frame};
 use super::ids::NodeRank;
@@ -9,6 +14,7 @@ use super::kernel::{Kernel, dead, float};
 use super::meter::Meter;
 use super::state::State;
 use crate::problem::Scope;
+use curves::{Curves, Taken};
 
 /// What a node asks for each of its resources, and for being the only one of a group of blocks
 /// that avoid each other.
@@ -23,6 +29,10 @@ pub(super) struct Prices {
     /// What each block needs.
     demand: Vec<Vec<f64>>,
     resources: usize,
+    /// What load costs, and items that would rather not share a node.
+    curves: Vec<Curves>,
+    /// By block: how many items it has in each group of [`Curves::scatter`].
+    weight: Vec<Vec<f64>>,
 }
 
 /// Of blocks that need more than a half of a node, one fits; of those that need more than a third,
@@ -62,7 +72,32 @@ impl Prices {
         }
         let demand = blocks().map(|block| demand_of(frame, block, &groups)).collect();
         let price = vec![0.0; nodes.len() * dims];
-        Prices { nodes, dims, price, wanted, left, demand, resources: frame.dims }
+        let mut scattered: Vec<u32> =
+            blocks().flat_map(|block| block.scatter.iter().map(|(group, _)| *group)).collect();
+        scattered.sort_unstable();
+        scattered.dedup();
+        let crowded = kernel.blocks.iter().any(|number| frame.is_crowded(*number));
+        let curves = match crowded {
+            true => {
+                nodes.iter().map(|node| Curves::new(kernel, state, *node, &scattered)).collect()
+            }
+            false => Vec::new(),
+        };
+        let weight = |block: &Block| -> Vec<f64> {
+            let of = |group: &u32| block.scatter.iter().find(|(other, _)| other == group);
+            scattered.iter().map(|group| of(group).map_or(0.0, |(_, w)| float(*w))).collect()
+        };
+        let weight = blocks().map(weight).collect();
+        let resources = frame.dims;
+        Prices { nodes, dims, price, wanted, left, demand, resources, curves, weight }
+    }
+
+    /// What a block takes of each curve of a node.
+    fn takes(&self, kernel: &Kernel, state: &State<'_>, block: usize, node: usize) -> Vec<f64> {
+        let own = &state.frame.blocks[kernel.blocks[block]];
+        let mut takes = vec![count(state.frame.share(own, self.nodes[node]))];
+        takes.extend(&self.weight[block]);
+        takes
     }
 
     /// What a block needs of a dimension of a node, in the units of `left`.
@@ -82,7 +117,7 @@ impl Prices {
     /// whether there is any price to change.
     pub(super) fn change(
         &mut self,
-        kernel: &Kernel,
+        (kernel, state): (&Kernel, &State<'_>),
         dual: &mut Dual,
         step: f64,
         meter: &mut Meter<'_>,
@@ -90,6 +125,7 @@ impl Prices {
         // The subgradient at these prices: what the favourites of all blocks take of each resource,
         // less what is there.
         let mut load = vec![0.0; self.price.len()];
+        let mut taken: BTreeMap<usize, Taken> = BTreeMap::new();
         for (b, domain) in kernel.domains.iter().enumerate() {
             meter.spend(domain.spans.len() as u64);
             let Some(place) = favourite(kernel, dual, b) else { continue };
@@ -98,6 +134,11 @@ impl Prices {
             let load = &mut load[local * self.dims..][..self.dims];
             for (dim, load) in load.iter_mut().enumerate() {
                 *load += self.need(b, local, dim);
+            }
+            if !self.curves.is_empty() {
+                let alone = float(domain.places[place].value - domain.worth[place]);
+                let takes = self.takes(kernel, state, b, local);
+                taken.entry(local).or_default().add(&takes, alone);
             }
         }
         let mut slope = vec![0.0; self.price.len()];
@@ -111,8 +152,25 @@ impl Prices {
                 steepness += slope[at] * slope[at];
             }
         }
+        let nothing = Taken::default();
+        let mut bent: Vec<Vec<f64>> = Vec::with_capacity(self.curves.len());
+        for (node, curves) in self.curves.iter().enumerate() {
+            bent.push(curves.slopes(taken.get(&node).unwrap_or(&nothing)));
+            steepness += bent[node].iter().map(|slope| slope * slope).sum::<f64>();
+        }
         if steepness == 0.0 {
             return false;
+        }
+        for (node, slopes) in bent.iter().enumerate() {
+            if slopes.iter().any(|slope| *slope != 0.0) {
+                self.curves[node].change(slopes, step / steepness);
+                meter.spend(self.wanted[node].len() as u64);
+                match self.curves[node].is_priced() {
+                    true => dual.priced.insert(self.nodes[node]),
+                    false => dual.priced.remove(&self.nodes[node]),
+                };
+                self.charge((kernel, state), dual, node);
+            }
         }
         for node in 0..self.nodes.len() {
             let here = node * self.dims..(node + 1) * self.dims;
@@ -123,18 +181,19 @@ impl Prices {
                 // Projected on prices of at least 0: a negative price would pay blocks for using a
                 // node.
                 let price = (self.price[at] + step / steepness * slope[at]).max(0.0);
-                dual.paid += price - self.price[at];
                 self.price[at] = price;
             }
             meter.spend(self.wanted[node].len() as u64);
-            self.charge(kernel, dual, node);
+            self.charge((kernel, state), dual, node);
         }
-        dual.paid = self.price.iter().sum();
+        let earned = self.curves.iter().map(Curves::earned);
+        dual.paid = self.price.iter().sum::<f64>() + earned.sum::<f64>();
         true
     }
 
     /// Brings the worth of all places on a node up to date with its prices.
-    fn charge(&self, kernel: &Kernel, dual: &mut Dual, node: usize) {
+    fn charge(&self, (kernel, state): (&Kernel, &State<'_>), dual: &mut Dual, node: usize) {
+        let curves = self.curves.get(node).filter(|curves| curves.is_priced());
         let here = node * self.dims..(node + 1) * self.dims;
         for (b, p) in &self.wanted[node] {
             let (b, p) = (*b as usize, *p as usize);
@@ -147,7 +206,14 @@ impl Prices {
                     fee += self.price[at] * self.need(b, node, dim) / self.left[at];
                 }
             }
-            dual.worth[b][p] = float(domain.places[p].value - span.cost) - fee;
+            let own = match curves {
+                Some(curves) => {
+                    fee += curves.fee(&self.takes(kernel, state, b, node));
+                    domain.places[p].value
+                }
+                None => domain.worth[p],
+            };
+            dual.worth[b][p] = float(own - span.cost) - fee;
             let worths = dual.worth[b][span.start..span.end].iter().copied();
             let top = worths.fold(span.more, f64::max);
             let flat = dual.offsets[b] + at;
@@ -178,7 +244,23 @@ pub(super) fn overloaded(kernel: &Kernel, dual: &Dual, state: &State<'_>) -> boo
         });
         let mut groups: Vec<u32> = blocks.flat_map(|block| &block.apart).copied().collect();
         groups.sort_unstable();
-        over || groups.windows(2).any(|pair| pair[0] == pair[1])
+        over || groups.windows(2).any(|pair| pair[0] == pair[1]) || dearer(kernel, state, here)
+    })
+}
+
+/// Whether blocks on one node cost more together than each alone.
+fn dearer(kernel: &Kernel, state: &State<'_>, here: &[(NodeRank, usize)]) -> bool {
+    let frame = state.frame;
+    let blocks = || here.iter().map(|(_, b)| kernel.blocks[*b]);
+    if here.len() < 2 || !blocks().any(|number| frame.is_crowded(number)) {
+        return false;
+    }
+    let mut crowd = state.crowd.clone();
+    blocks().any(|number| {
+        let block = &frame.blocks[number];
+        let is_dearer = crowd.cost(frame, block, here[0].0) > state.crowding(block, here[0].0);
+        crowd.add(frame, block, here[0].0);
+        is_dearer
     })
 }
 

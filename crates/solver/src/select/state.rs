@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use super::crowd::Crowd;
 use super::frame::{Block, Frame, Place};
 use super::ids::{BlockId, EdgeId, NodeRank, ZoneRank};
 use crate::problem::Scope;
@@ -29,6 +30,7 @@ pub(super) struct State<'f> {
     next: Vec<BlockId>,
     previous: Vec<BlockId>,
     pub objective: i64,
+    pub crowd: Crowd,
 }
 
 impl<'f> State<'f> {
@@ -45,6 +47,7 @@ impl<'f> State<'f> {
             next: vec![BlockId::NOBODY; blocks],
             previous: vec![BlockId::NOBODY; blocks],
             objective: 0,
+            crowd: Crowd::new(frame),
         }
     }
 
@@ -95,6 +98,11 @@ impl<'f> State<'f> {
         })
     }
 
+    /// What a block adds to the cost of a node by being there beside the others.
+    pub(super) fn crowding(&self, block: &Block, node: NodeRank) -> i64 {
+        self.crowd.cost(self.frame, block, node)
+    }
+
     /// What the traffic of a block costs in a zone, to itself and to those that are placed; `None`
     /// if it may not be there.
     pub(super) fn zone_cost(&self, number: BlockId, zone: ZoneRank) -> Option<i64> {
@@ -143,6 +151,7 @@ impl<'f> State<'f> {
                 let sum = plus(*cost, edge.traffic * price);
                 *cost = if *delay > edge.latency_us_max { FORBIDDEN } else { sum };
             }
+            costs[there.at()] = plus(costs[there.at()], edge.near);
         }
         for group in &block.together {
             let others = frame.together[*group as usize].iter().filter(|other| **other != number);
@@ -179,6 +188,8 @@ impl<'f> State<'f> {
                 return false;
             }
         }
+        gain -= self.crowding(block, place.node);
+        self.crowd.add(frame, block, place.node);
         let demand = block.demand.as_ref().expect("a block without a demand is not admitted");
         let left = &mut self.left[place.node.at() * frame.dims..][..frame.dims];
         for (left, demand) in left.iter_mut().zip(demand) {
@@ -233,7 +244,8 @@ impl<'f> State<'f> {
             true => self.zone_cost(number, zone).expect("a state breaks no constraint"),
             false => 0,
         };
-        self.objective -= place.value - cost;
+        self.crowd.remove(frame, block, place.node);
+        self.objective -= place.value - cost - self.crowding(block, place.node);
         if block.zoned {
             self.release(number, &block.edges, zone);
         }

@@ -7,7 +7,7 @@ mod tight;
 mod tiny;
 
 use super::{Dice, Limits, Outcome, Selection, select};
-use crate::problem::{Adjust, Choice, ItemId, NodeId, Problem, Scope, ZoneId};
+use crate::problem::{Adjust, Choice, ItemId, Load, NodeId, Problem, Scope, ZoneId};
 use crate::sample::{self, Size};
 
 #[track_caller]
@@ -56,6 +56,7 @@ fn agrees_with_trying_everything_where_only_room_is_short() {
         problem.together.clear();
         problem.same_engine.clear();
         problem.apart.retain(|group| group.scope == Scope::Node);
+        problem.scatter.retain(|group| group.scope == Scope::Node);
         let found = solve(&problem, seed);
         let best = oracle::best(&problem);
         assert_eq!(best.is_some(), found.parts == [Outcome::Placed], "seed {seed}");
@@ -197,6 +198,7 @@ fn the_bound_of_a_large_problem_holds_for_better_answers_too() {
 fn good_ones_are_few() -> Problem {
     let mut problem = tiny::problem(0, 0);
     problem.nodes.clear();
+    problem.load = Load::default();
     problem.classes.clear();
     for (count, room, value) in [(10, 2, 100), (50, 1, 10), (40, 2, 9)] {
         for number in 0..count {
@@ -245,6 +247,22 @@ fn the_bound_counts_what_was_left_out_of_the_lists() {
     assert!(!cut.optimal);
 }
 
+/// As many that avoid each other as there are nodes: every answer is the best, and the bound says so.
+#[test]
+fn who_must_be_everywhere_is_bounded_by_all_places() {
+    let mut problem = good_ones_are_few();
+    problem.nodes.truncate(60);
+    problem.classes[0].candidates.truncate(60);
+    problem.items.iter_mut().for_each(|item| item.demand = Box::new([1, 1]));
+    let items: Vec<ItemId> = ItemId::first(60).collect();
+    let one = crate::problem::Part { items: items.clone(), ..problem.parts[0].clone() };
+    problem.parts = vec![one];
+    problem.apart.push(crate::problem::Group { items, scope: Scope::Node });
+    let found = solve(&problem, 0);
+    assert_eq!((found.objective, found.bound), (10 * 100 + 50 * 10, 10 * 100 + 50 * 10));
+    assert!(found.optimal);
+}
+
 #[test]
 fn a_part_without_room_does_not_spoil_the_others() {
     let mut problem = sample::problem(&Size { parts: 20, ..medium(5, true) });
@@ -265,6 +283,7 @@ fn odd_numbers_do_no_harm() {
         // Only what must not share a node is in each other's way.
         let mut problem = tiny::problem(seed, 2);
         problem.resources.clear();
+        problem.load = Load::default();
         problem.nodes.iter_mut().for_each(|node| node.capacity = Box::default());
         problem.items.iter_mut().for_each(|item| item.demand = Box::default());
         problem.edges.clear();

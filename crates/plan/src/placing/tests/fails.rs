@@ -239,11 +239,14 @@ fn what_has_no_place_is_told_before_what_fails() {
 
 #[test]
 fn a_search_that_gave_up_is_told_as_such_and_not_as_impossible() {
-    // Three of 3 and three of 2 in three nodes of 5: a search without any work left finds nothing.
+    // Three of 3 and three of 2 in three nodes of 5: who fills one node after the other and has no work left to search
+    // finds nothing.
     let mut stage = Stage::new(&["a1:5", "a2:5", "a3:5"]);
     stage.work = Some(0);
     let parts = [component("b", 3, "2"), component("c", 3, "3")];
-    stage.apply("shop", app(&parts));
+    let mut spec = app(&parts);
+    spec["profile"] = json!("pack");
+    stage.apply("shop", spec);
     let (phase, _, message, events) = told(&mut stage);
     assert_eq!(phase, AppPhase::Placing);
     assert!(message.starts_with("b/0 waits for a place: no place was found within"), "{message}");

@@ -2,6 +2,15 @@
 //! differ, sums that stay inside `i64`. The search relies on it and does not look again.
 
 use super::{COST_MAX, ITEMS_MAX, Invalid, LATENCY_US_MAX, Problem};
+use crate::problem::{Scope, Step};
+
+/// Of a thousandth of load, and of two items in one place: a million points.
+const CROWDING_MAX: i64 = 1 << 27;
+/// A node that is overfull a thousand times.
+const LOAD_MAX: u64 = 1_000_000;
+const STEPS_MAX: usize = 16;
+/// Each is an edge of the search.
+const PAIRS_MAX: usize = 1 << 20;
 
 impl Problem {
     /// Says in one sentence what makes the problem impossible to solve as it stands. Values are
@@ -12,6 +21,7 @@ impl Problem {
         self.validate_nodes()?;
         self.validate_items()?;
         self.validate_groups()?;
+        self.validate_crowding()?;
         self.validate_parts()
     }
 
@@ -148,7 +158,9 @@ impl Problem {
         }
         let edges = self.edges.iter().map(|edge| [edge.a, edge.b]);
         let together = self.together.iter().map(|group| &group.items);
-        let tied = together.chain(&self.same_engine).flat_map(|items| items.windows(2));
+        let scatter = self.scatter.iter().map(|group| &group.items);
+        let tied =
+            together.chain(&self.same_engine).chain(scatter).flat_map(|items| items.windows(2));
         for pair in edges.chain(tied.map(|pair| [pair[0], pair[1]])) {
             let [a, b] = pair;
             if part_of[a.at()] != part_of[b.at()] {
@@ -161,7 +173,8 @@ impl Problem {
 
     fn validate_groups(&self) -> Result<(), Invalid> {
         let groups = self.apart.iter().chain(&self.together).map(|group| &group.items);
-        for items in groups.chain(&self.same_engine) {
+        let scatter = self.scatter.iter().map(|group| &group.items);
+        for items in groups.chain(&self.same_engine).chain(scatter) {
             let mut sorted = items.clone();
             sorted.sort_unstable();
             if sorted.last().is_some_and(|item| item.at() >= self.items.len()) {
@@ -173,6 +186,48 @@ impl Problem {
             }
         }
         Ok(())
+    }
+}
+
+impl Problem {
+    /// Costs that rise, and sums that stay far from the end of `i64`.
+    fn validate_crowding(&self) -> Result<(), Invalid> {
+        let load = &self.load;
+        if !load.nodes.is_empty() && load.nodes.len() != self.nodes.len() {
+            let (loads, nodes) = (load.nodes.len(), self.nodes.len());
+            return Err(invalid(format!("{loads} loads for {nodes} nodes")));
+        }
+        if load.nodes.iter().any(|node| node.whole.len() != self.resources.len()) {
+            return Err(invalid("a node has a load of other resources than there are".into()));
+        }
+        if load.nodes.iter().any(|node| node.before > LOAD_MAX) {
+            return Err(invalid(format!("a node has a load of more than {LOAD_MAX}")));
+        }
+        let dear = |step: &Step| !(0..=CROWDING_MAX).contains(&step.cost) || step.above > LOAD_MAX;
+        if load.steps.len() > STEPS_MAX || load.steps.iter().any(dear) {
+            return Err(invalid(format!(
+                "load has at most {STEPS_MAX} steps of 0 to {CROWDING_MAX} each"
+            )));
+        }
+        let mut pairs = 0;
+        for group in &self.scatter {
+            if group.cost.abs() > CROWDING_MAX {
+                return Err(invalid(format!("a nearness costs at most {CROWDING_MAX}")));
+            }
+            match group.scope {
+                Scope::Node if group.cost < 0 => {
+                    return Err(invalid("items are drawn to zones, not to nodes".into()));
+                }
+                Scope::Node => (),
+                Scope::Zone => pairs += group.items.len() * group.items.len() / 2,
+            }
+        }
+        match pairs > PAIRS_MAX {
+            true => {
+                Err(invalid(format!("{pairs} pairs of items in one zone; at most {PAIRS_MAX}")))
+            }
+            false => Ok(()),
+        }
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::Dice;
 use crate::problem::{
-    Adjust, Candidate, Class, Edge, Group, Hops, Item, ItemId, Link, Node, NodeId, Part, Problem,
-    Route, Scope, ZoneId,
+    Adjust, Candidate, Class, Edge, Group, Hops, Item, ItemId, Link, Node, NodeId, NodeLoad, Part,
+    Problem, Route, Scatter, Scope, Step, ZoneId,
 };
 
 pub(super) fn problem(seed: u64, parts: usize) -> Problem {
@@ -35,7 +35,34 @@ pub(super) fn problem(seed: u64, parts: usize) -> Problem {
         let scope = if dice.below(2) == 0 { Scope::Node } else { Scope::Zone };
         problem.apart.push(Group { items, scope });
     }
+    if dice.below(2) == 0 {
+        add_crowding(&mut problem, &mut dice);
+    }
     problem
+}
+
+/// Costs that are of the size of the values.
+fn add_crowding(problem: &mut Problem, dice: &mut Dice) {
+    for _ in 0..dice.below(4) {
+        let (above, cost) = (10 * dice.below(5) as u64, signed(dice, 3));
+        problem.load.steps.push(Step { above, cost });
+    }
+    for _ in &problem.nodes {
+        let whole = Box::new([100 * dice.below(3) as u64, 100 + dice.below(200) as u64]);
+        let before = [0, 0, 15, 40][dice.below(4)];
+        problem.load.nodes.push(NodeLoad { whole, before });
+    }
+    for item in &mut problem.items {
+        item.loads = dice.below(4) > 0;
+    }
+    for part in &problem.parts {
+        let items = part.items.iter().copied().filter(|_| dice.below(3) > 0).collect();
+        let (scope, cost) = match dice.below(2) {
+            0 => (Scope::Node, signed(dice, 12)),
+            _ => (Scope::Zone, signed(dice, 16) - 8),
+        };
+        problem.scatter.push(Scatter { items, scope, cost });
+    }
 }
 
 fn below(dice: &mut Dice, sides: usize) -> u32 {
@@ -177,6 +204,15 @@ pub(super) fn shuffle(problem: &Problem, seed: u64) -> (Problem, Vec<usize>) {
         group.items.reverse();
     }
     new.apart.reverse();
+    if !problem.load.nodes.is_empty() {
+        let of = |old: &usize| problem.load.nodes[*old].clone();
+        new.load.nodes = nodes.iter().map(of).collect();
+    }
+    for group in &mut new.scatter {
+        group.items.iter_mut().for_each(|at| *at = item(*at));
+        group.items.reverse();
+    }
+    new.scatter.reverse();
     for part in &mut new.parts {
         part.items.iter_mut().for_each(|at| *at = item(*at));
     }
@@ -187,6 +223,7 @@ pub(super) fn shuffle(problem: &Problem, seed: u64) -> (Problem, Vec<usize>) {
 pub(super) fn without_last_node(problem: &Problem) -> Problem {
     let mut without = problem.clone();
     without.nodes.pop();
+    without.load.nodes.pop();
     let nodes = without.nodes.len();
     for class in &mut without.classes {
         class.candidates.retain(|c| c.node.at() < nodes);
