@@ -142,5 +142,9 @@ fn token(api: &Api, spec: &Value) -> Value {
 }
 
 fn user_info(subject: &Subject) -> Value {
-    json!({"username": subject.name, "groups": subject.groups()})
+    let mut info = json!({"username": subject.name, "groups": subject.groups()});
+    if let Some(namespace) = &subject.namespace {
+        info["extra"] = json!({tombolo_identity::EXTRA_NAMESPACE: [namespace]});
+    }
+    info
 }

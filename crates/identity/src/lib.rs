@@ -22,5 +22,5 @@ pub use authority::Authority;
 pub use error::Error;
 pub use home::{Home, write_secret};
 pub use remit::Remit;
-pub use subject::{Role, Subject, Via};
+pub use subject::{EXTRA_NAMESPACE, ROLE_PREFIX, Role, Subject, Via};
 pub use token::{AccessToken, Token, TokenHash};

@@ -8,9 +8,11 @@ use std::fmt;
 use crate::{Error, Remit};
 
 /// In certificates, what goes before the role in the organization: `tombolo:role:admin`.
-const ROLE_PREFIX: &str = "tombolo:role:";
+pub const ROLE_PREFIX: &str = "tombolo:role:";
 /// In certificates, what goes before the namespace in the organizational unit.
 const NAMESPACE_PREFIX: &str = "tombolo:namespace:";
+/// Under which a review says the namespace of a user, among what Kubernetes has no field for.
+pub const EXTRA_NAMESPACE: &str = "tombolo.dev/namespace";
 /// In certificates, what goes before `SITE/NODE` in the common name of an agent.
 const AGENT_PREFIX: &str = "tombolo:agent:";
 /// In certificates, what goes before `SITE` in the common name of the agent of a whole site.
