@@ -132,6 +132,9 @@ pub fn revision(assignment: &Assignment, entries: &Entries) -> u64 {
     if let Some(reach) = &spec.reach {
         said["reach"] = serde_json::json!(reach);
     }
+    if let Some(at) = &spec.restarted_at {
+        said["restartedAt"] = serde_json::json!(at);
+    }
     let mut digest = Context::new(&SHA256);
     digest.update(said.to_string().as_bytes());
     for bound in spec.peers.iter().filter_map(|peer| peer.bound.as_ref()) {

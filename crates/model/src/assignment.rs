@@ -144,6 +144,10 @@ pub struct AssignmentSpec {
     /// How to tell whether the instance is well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<Health>,
+    /// The instance is started anew when this changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub restarted_at: Option<Time>,
     /// How long the instance may take to stop before it is killed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_grace: Option<Duration>,

@@ -1,6 +1,7 @@
 //! A component of an App: how many, where it may run, with whom it talks. What exactly runs is in
 //! [`crate::run`], what a node must offer in [`crate::needs`].
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +70,11 @@ pub struct Component {
     /// How many instances may be down at once while moving or updating; one when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unavailable_max: Option<u32>,
+    /// A time that whoever wants a restart writes here: all instances are started anew, a few at a time,
+    /// whenever it changes. `tombolo restart` does it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub restarted_at: Option<Time>,
     /// How long an instance may take to stop before it is killed; 10s when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_grace: Option<Duration>,

@@ -59,6 +59,7 @@ fn only_what_must_restart_an_instance_changes_its_revision() {
         ("/spec/run", json!({"process": {"command": ["web", "-v"]}})),
         ("/spec/resources", json!({"cpu": "1"})),
         ("/spec/expose", json!([{"port": 80}])),
+        ("/spec/restartedAt", json!("2030-01-31T12:00:00Z")),
     ] {
         assert_ne!(revision(&[(pointer, to)]), before, "{pointer}");
     }

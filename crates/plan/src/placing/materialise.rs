@@ -299,6 +299,7 @@ fn assignment(
         reach: (!component.expose.is_empty())
             .then(|| reach::open(component, world.callers(view, &component.name))),
         health: component.health.clone(),
+        restarted_at: component.restarted_at.clone(),
         stop_grace: component.stop_grace,
         disconnect: component.disconnect.clone().or_else(|| app.spec.disconnect.clone()),
         allow: privilege::granted(run, world.allow(&at.site)),

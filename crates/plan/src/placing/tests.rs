@@ -455,6 +455,24 @@ fn updates_one_instance_after_the_other() {
 }
 
 #[test]
+fn restarts_one_instance_after_the_other_where_it_is() {
+    let mut stage = Stage::new(&["a1:4"]);
+    let mut web = component("web", 3, "1");
+    stage.apply("shop", app(&[web.clone()]));
+    stage.settle();
+    let before = stage.places();
+    web["restartedAt"] = json!("2030-01-31T12:00:00Z");
+    stage.apply("shop", app(&[web]));
+    stage.look(usize::MAX);
+    let told = |stage: &Stage| {
+        stage.observed.assignments.iter().filter(|a| a.spec.restarted_at.is_some()).count()
+    };
+    assert_eq!(told(&stage), 1);
+    stage.settle();
+    assert_eq!((told(&stage), stage.places()), (3, before));
+}
+
+#[test]
 fn a_status_that_got_lost_moves_nothing() {
     let mut stage = Stage::new(&["a1:4", "b1:4"]);
     stage.apply("shop", app(&[component("web", 2, "1")]));
