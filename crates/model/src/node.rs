@@ -47,6 +47,12 @@ use crate::site::Location;
         description = "Takes no new work"
     ),
     printcolumn(
+        name = "Drained",
+        type_ = "string",
+        json_path = r#".spec.taints[?(@.key=="tombolo.dev/drain")].value"#,
+        description = "What ran there is moved away"
+    ),
+    printcolumn(
         name = "CPU",
         type_ = "string",
         json_path = ".status.allocatable.cpu",

@@ -253,7 +253,8 @@ fn patch(live: &Value, change: Change) -> Value {
         Change::Cordon => return json!({"spec": {"unschedulable": true}}),
         Change::Uncordon => Value::Null,
         Change::Drain => {
-            taints.push(json!({"key": TAINT_DRAIN, "effect": "NoExecute"}));
+            // The value is what `get nodes` shows.
+            taints.push(json!({"key": TAINT_DRAIN, "value": "yes", "effect": "NoExecute"}));
             json!(true)
         }
     };
@@ -419,19 +420,19 @@ mod tests {
     #[test]
     fn a_drain_adds_its_taint_once_and_leaves_the_others() {
         let other = json!({"key": "gpu", "effect": "NoSchedule"});
-        let drain = json!({"key": TAINT_DRAIN, "effect": "NoExecute"});
+        let drain = json!({"key": TAINT_DRAIN, "value": "yes", "effect": "NoExecute"});
         check(
             json!([other]),
             Change::Drain,
             expect![[
-                r#"{"metadata":{"resourceVersion":"7"},"spec":{"taints":[{"effect":"NoSchedule","key":"gpu"},{"effect":"NoExecute","key":"tombolo.dev/drain"}],"unschedulable":true}}"#
+                r#"{"metadata":{"resourceVersion":"7"},"spec":{"taints":[{"effect":"NoSchedule","key":"gpu"},{"effect":"NoExecute","key":"tombolo.dev/drain","value":"yes"}],"unschedulable":true}}"#
             ]],
         );
         check(
             json!([drain]),
             Change::Drain,
             expect![[
-                r#"{"metadata":{"resourceVersion":"7"},"spec":{"taints":[{"effect":"NoExecute","key":"tombolo.dev/drain"}],"unschedulable":true}}"#
+                r#"{"metadata":{"resourceVersion":"7"},"spec":{"taints":[{"effect":"NoExecute","key":"tombolo.dev/drain","value":"yes"}],"unschedulable":true}}"#
             ]],
         );
         check(
