@@ -3,6 +3,8 @@
 //! Help texts are written here and nowhere else; a test keeps a snapshot of every one.
 
 mod access;
+mod complete;
+mod daily;
 mod files;
 mod kinds;
 mod objects;
@@ -21,9 +23,14 @@ use crate::{
     programs::Program,
 };
 
-pub(crate) use access::{ConfigCommand, TokenCommand};
+pub(crate) use access::{
+    ConfigCommand, CreateCommand, LoginArgs, LogoutArgs, RoleArg, TokenCommand, WhoamiArgs,
+};
+pub(crate) use daily::{
+    CpArgs, EditArgs, ManArgs, RestartArgs, RolloutCommand, ScaleArgs, StatusArgs,
+};
 pub(crate) use files::{ApplyArgs, ConvertArgs, DiffArgs, ValidateArgs};
-pub(crate) use kinds::{CrdsArgs, ExplainArgs, SchemaArgs};
+pub(crate) use kinds::{ApiResourcesArgs, CrdsArgs, ExplainArgs, SchemaArgs};
 pub(crate) use objects::{DeleteArgs, DescribeArgs, EventsArgs, GetArgs, Selection, WaitArgs};
 pub(crate) use placing::{
     InstanceArgs, MatchArgs, PlanArgs, SearchArgs, SimCommand, WhatIfArgs, WhyArgs,
@@ -50,9 +57,10 @@ Exit codes:
   7  timeout
   8  not placed: no node meets the needs of the app
 
-The server is found by --kubeconfig, then TOMBOLO_KUBECONFIG, then the kubeconfig that
-`tombolo up` wrote into the user's data folder ($XDG_DATA_HOME/tombolo or
-~/.local/share/tombolo), then the one of `tombolo up --demo`.";
+The server is found by --kubeconfig, then TOMBOLO_KUBECONFIG, then what `tombolo login` wrote
+(~/.config/tombolo/kubeconfig), then the kubeconfig that `tombolo up` wrote into the user's
+data folder ($XDG_DATA_HOME/tombolo or ~/.local/share/tombolo), then the one of
+`tombolo up --demo`.";
 
 /// One orchestrator from edge to cloud: the control plane, and the shell to talk to it.
 #[derive(Debug, Parser)]
@@ -77,10 +85,10 @@ pub(crate) struct Globals {
     #[arg(hide_env_values = true)]
     pub(crate) lighthouse_config: Option<PathBuf>,
     /// The context of the kubeconfig to use instead of its current one.
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME", add = complete::contexts())]
     pub(crate) context: Option<String>,
     /// The namespace to work in instead of the context's.
-    #[arg(short, long, global = true, value_name = "NAME")]
+    #[arg(short, long, global = true, value_name = "NAME", add = complete::namespaces())]
     pub(crate) namespace: Option<String>,
     /// How long a single request may take.
     #[arg(long, global = true, value_name = "DURATION", default_value = "30s")]
@@ -115,15 +123,27 @@ pub(crate) enum ShellCommand {
 Examples:
   tombolo sim instance --sites 5 --nodes 40 --components 8 --seed 1 --dir .")]
     Sim(SimCommand),
+    Status(StatusArgs),
     Get(GetArgs),
     Describe(DescribeArgs),
     Delete(DeleteArgs),
+    Edit(EditArgs),
+    Scale(ScaleArgs),
+    Restart(RestartArgs),
+    #[command(subcommand)]
+    #[command(after_help = "\
+Examples:
+  tombolo rollout status shop
+  tombolo rollout undo shop")]
+    Rollout(RolloutCommand),
     Wait(WaitArgs),
     Logs(LogsArgs),
     Exec(ExecArgs),
     PortForward(PortForwardArgs),
+    Cp(CpArgs),
     Events(EventsArgs),
     Explain(ExplainArgs),
+    ApiResources(ApiResourcesArgs),
     Schema(SchemaArgs),
     Crds(CrdsArgs),
     #[command(subcommand)]
@@ -144,6 +164,14 @@ Examples:
   tombolo token create --role user --for-namespace shop alice
   tombolo token ls")]
     Token(TokenCommand),
+    Login(LoginArgs),
+    Logout(LogoutArgs),
+    Whoami(WhoamiArgs),
+    #[command(subcommand)]
+    #[command(after_help = "\
+Examples:
+  tombolo create namespace shop")]
+    Create(CreateCommand),
     Backup(BackupArgs),
     Restore(RestoreArgs),
     Audit(AuditArgs),
@@ -155,6 +183,7 @@ Examples:
   eval \"$(tombolo config env)\"")]
     Config(ConfigCommand),
     Completion(CompletionArgs),
+    Man(ManArgs),
     Version(VersionArgs),
 }
 

@@ -23,7 +23,7 @@ use crate::{
     args::Globals,
     catalogue::{self, Resource, encode},
     failure::{self, Exit, Failure},
-    places,
+    kubeconfig, places,
 };
 
 /// Objects as they are.
@@ -80,12 +80,28 @@ impl Query {
 
 impl Connection {
     pub(crate) async fn open(globals: &Globals) -> Result<Connection, Failure> {
-        let kubeconfig = read_kubeconfig(&kubeconfig_path(globals)?)?;
+        let path = kubeconfig_path(globals)?;
+        let kubeconfig = read_kubeconfig(&path)?;
+        known_context(&kubeconfig, globals, &path)?;
         let options =
             KubeConfigOptions { context: globals.context.clone(), ..KubeConfigOptions::default() };
-        let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
+        let config = Config::from_custom_kubeconfig(kubeconfig, &options)
             .await
-            .map_err(|error| Failure::failed(format!("kubeconfig: {error}")))?;
+            .map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
+        Connection::with(config, globals).await
+    }
+
+    /// By a kubeconfig that is not in a file yet.
+    pub(crate) async fn of(kubeconfig: Value, globals: &Globals) -> Result<Connection, Failure> {
+        let wrong = |why: String| Failure::usage(format!("cannot talk to this server: {why}"));
+        let kubeconfig: Kubeconfig =
+            serde_json::from_value(kubeconfig).map_err(|error| wrong(error.to_string()))?;
+        let config =
+            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+        Connection::with(config.map_err(|error| wrong(error.to_string()))?, globals).await
+    }
+
+    async fn with(mut config: Config, globals: &Globals) -> Result<Connection, Failure> {
         config.connect_timeout = Some(CONNECT_TIMEOUT.min(globals.request_timeout));
         if let Some(namespace) = &globals.namespace {
             config.default_namespace.clone_from(namespace);
@@ -136,6 +152,33 @@ impl Connection {
     pub(crate) async fn merge(&self, path: &str, change: &Value) -> Result<Value, Failure> {
         let kind = [(header::CONTENT_TYPE, "application/merge-patch+json")];
         self.send(Method::PATCH, path, &kind, change.to_string().into_bytes()).await
+    }
+
+    /// Ends with the namespace's name if the server says that there is none of this name. Whoever may not
+    /// look is told by the request that follows.
+    pub(crate) async fn require_namespace(&self) -> Result<(), Failure> {
+        self.require_namespace_of(&self.namespace).await
+    }
+
+    pub(crate) async fn require_namespace_of(&self, name: &str) -> Result<(), Failure> {
+        let path = catalogue::known("Namespace").object("", name);
+        match self.get(&path).await {
+            Err(failure) if failure.exit == Exit::NotFound => Err(no_namespace(name)),
+            Err(failure) if failure.exit == Exit::Unreachable => Err(failure),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// A JSON patch: one step after the other, or none of them.
+    pub(crate) async fn patch(&self, path: &str, steps: &Value) -> Result<Value, Failure> {
+        let kind = [(header::CONTENT_TYPE, "application/json-patch+json")];
+        self.send(Method::PATCH, path, &kind, steps.to_string().into_bytes()).await
+    }
+
+    /// The whole object, in place of the one that it was made from.
+    pub(crate) async fn put(&self, path: &str, object: &Value) -> Result<Value, Failure> {
+        let kind = [(header::CONTENT_TYPE, JSON)];
+        self.send(Method::PUT, path, &kind, object.to_string().into_bytes()).await
     }
 
     pub(crate) async fn post(&self, path: &str, object: &Value) -> Result<Value, Failure> {
@@ -291,7 +334,7 @@ impl Connection {
         }))
     }
 
-    async fn discover(&self) -> Result<&[Resource], Failure> {
+    pub(crate) async fn discover(&self) -> Result<&[Resource], Failure> {
         let ask = async || {
             let (core, groups) = futures::future::try_join(
                 self.get_as("/api", DISCOVERY),
@@ -304,6 +347,12 @@ impl Connection {
         };
         self.discovered.get_or_try_init(ask).await.map(Vec::as_slice)
     }
+}
+
+pub(crate) fn no_namespace(name: &str) -> Failure {
+    Failure::new(Exit::NotFound, format!("there is no namespace {name:?}")).hint(format!(
+        "`tombolo create namespace {name}` makes it; `tombolo get namespaces` lists what is there"
+    ))
 }
 
 /// Whether a server says that it has no such path, rather than no such object. One that does not know a path
@@ -377,11 +426,14 @@ fn request(
         .map_err(|error| Failure::usage(format!("cannot make a request of `{path}`: {error}")))
 }
 
-/// `--kubeconfig` or `TOMBOLO_KUBECONFIG` (clap knows both), else the default data folder's, else the
-/// demo's.
+/// `--kubeconfig` or `TOMBOLO_KUBECONFIG` (clap knows both), else that of `tombolo login`, else the default
+/// data folder's, else the demo's.
 pub(crate) fn kubeconfig_path(globals: &Globals) -> Result<PathBuf, Failure> {
     if let Some(path) = &globals.kubeconfig {
         return Ok(path.clone());
+    }
+    if let Some(login) = places::login_file().filter(|path| path.exists()) {
+        return Ok(login);
     }
     let data = places::default_data_folder().ok_or_else(|| {
         Failure::usage("neither HOME nor XDG_DATA_HOME is set, so there is no default kubeconfig")
@@ -392,16 +444,52 @@ pub(crate) fn kubeconfig_path(globals: &Globals) -> Result<PathBuf, Failure> {
     Ok(demo.filter(|demo| !usual.exists() && demo.exists()).unwrap_or(usual))
 }
 
+/// The text is never repeated in a message: there is a secret in it.
 fn read_kubeconfig(path: &Path) -> Result<Kubeconfig, Failure> {
     if !path.exists() {
         return Err(Failure::new(
             Exit::Unreachable,
             format!("there is no kubeconfig at {}", path.display()),
         )
-        .hint("start a server with `tombolo up`, or name a kubeconfig with --kubeconfig"));
+        .hint(
+            "start a server with `tombolo up`, sign in with `tombolo login`, or name a kubeconfig with \
+             --kubeconfig",
+        ));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| Failure::file(path, &error))?;
+    if kubeconfig::is_token(&text) {
+        let path = path.display();
+        return Err(Failure::failed(format!("{path} is a token, not a kubeconfig")).hint(format!(
+            "`tombolo login --server https://HOST:PORT --token-file {path}` signs you in with it"
+        )));
+    }
+    let value: Value = serde_saphyr::from_str(&text).map_err(|error| {
+        Failure::failed(format!(
+            "{} is not a kubeconfig: {}",
+            path.display(),
+            error.without_snippet()
+        ))
+    })?;
+    // The reader of the library knows paths beside the file, which the text alone does not.
+    if !value.is_object() {
+        return Err(Failure::failed(format!("{} is not a kubeconfig", path.display())));
     }
     Kubeconfig::read_from(path)
-        .map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
+        .map_err(|_| Failure::failed(format!("{} is not a kubeconfig", path.display())))
+}
+
+/// The library would name neither the file nor the contexts that there are.
+fn known_context(config: &Kubeconfig, globals: &Globals, path: &Path) -> Result<(), Failure> {
+    let current = config.current_context.as_deref().filter(|name| !name.is_empty());
+    let names: Vec<&str> = config.contexts.iter().map(|context| context.name.as_str()).collect();
+    let path = path.display();
+    match globals.context.as_deref().or(current) {
+        Some(name) if names.contains(&name) => Ok(()),
+        Some(name) => Err(Failure::usage(format!("{path} has no context {name:?}"))
+            .hint(format!("it has {}", names.join(", ")))),
+        None => Err(Failure::usage(format!("{path} has no current context"))
+            .hint("choose one with --context or `tombolo config use NAME`")),
+    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod connection;
 mod failure;
 mod files;
 mod follow;
+mod kubeconfig;
 mod moment;
 mod output;
 mod places;
@@ -23,7 +24,8 @@ mod websocket;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
+use clap_complete::CompleteEnv;
 use tracing::level_filters::LevelFilter;
 
 use crate::{
@@ -51,6 +53,8 @@ fn main() -> ExitCode {
         }
         Some(_) | None => (),
     }
+    // A script of `tombolo completion` asks what could be typed next; nothing else happens then.
+    CompleteEnv::with_factory(Arguments::command).var(commands::COMPLETION_VARIABLE).complete();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return told_by_clap(&error),

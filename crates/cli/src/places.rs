@@ -15,17 +15,26 @@ pub(crate) fn demo_folder() -> Option<PathBuf> {
     default_data_folder().map(|data| data.with_file_name("tombolo-demo"))
 }
 
+/// What `tombolo login` writes: `$XDG_CONFIG_HOME/tombolo/kubeconfig`, else `~/.config/tombolo/kubeconfig`.
+pub(crate) fn login_file() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).map(PathBuf::from);
+    let base = below(variable("XDG_CONFIG_HOME"), variable("HOME"), ".config");
+    base.map(|base| base.join("tombolo/kubeconfig"))
+}
+
 /// The client configuration within a data folder.
 pub(crate) fn kubeconfig_in(data: &Path) -> PathBuf {
     data.join("kubeconfig")
 }
 
-/// Relative values of `XDG_DATA_HOME` are to be ignored, says its specification.
 fn data_folder(xdg_data_home: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
-    xdg_data_home
-        .filter(|path| path.is_absolute())
-        .or_else(|| home.filter(|path| path.is_absolute()).map(|home| home.join(".local/share")))
-        .map(|base| base.join("tombolo"))
+    below(xdg_data_home, home, ".local/share").map(|base| base.join("tombolo"))
+}
+
+/// Relative values of the variables are to be ignored, says their specification.
+fn below(xdg: Option<PathBuf>, home: Option<PathBuf>, usual: &str) -> Option<PathBuf> {
+    let absolute = |path: &PathBuf| path.is_absolute();
+    xdg.filter(absolute).or_else(|| home.filter(absolute).map(|home| home.join(usual)))
 }
 
 #[cfg(test)]

@@ -18,7 +18,19 @@ impl Shell {
 
     /// Opens the connection. Commands that work offline never call this, so they need neither
     /// a kubeconfig nor a server.
+    ///
+    /// A namespace that was named has to be there: in one that is not, nothing would be found, and nobody
+    /// would say why.
     pub(crate) async fn connect(&self) -> Result<Connection, Failure> {
+        let connection = self.connect_anywhere().await?;
+        if self.globals.namespace.is_some() {
+            connection.require_namespace().await?;
+        }
+        Ok(connection)
+    }
+
+    /// For commands that may make the namespace, or that wait for nothing to be there.
+    pub(crate) async fn connect_anywhere(&self) -> Result<Connection, Failure> {
         Connection::open(&self.globals).await
     }
 

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use tombolo_model::errand::Size;
 
 /// Passes every key on as it is, until it is dropped.
@@ -23,6 +23,29 @@ impl RawMode {
 }
 
 impl Drop for RawMode {
+    fn drop(&mut self) {
+        // A terminal that is gone needs no care.
+        _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
+    }
+}
+
+/// What is typed is not shown, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Unseen {
+    before: Termios,
+}
+
+impl Unseen {
+    pub(crate) fn enter() -> io::Result<Unseen> {
+        let before = tcgetattr(io::stdin())?;
+        let mut unseen = before.clone();
+        unseen.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(io::stdin(), OptionalActions::Now, &unseen)?;
+        Ok(Unseen { before })
+    }
+}
+
+impl Drop for Unseen {
     fn drop(&mut self) {
         // A terminal that is gone needs no care.
         _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);

@@ -129,10 +129,10 @@ fn no_kubeconfig_and_no_server_end_with_6_and_say_what_to_do() {
         &home,
         "get apps",
         expect![[r#"
-        6
-        error: there is no kubeconfig at ~/.local/share/tombolo/kubeconfig
-        hint: start a server with `tombolo up`, or name a kubeconfig with --kubeconfig
-    "#]],
+            6
+            error: there is no kubeconfig at ~/.local/share/tombolo/kubeconfig
+            hint: start a server with `tombolo up`, sign in with `tombolo login`, or name a kubeconfig with --kubeconfig
+        "#]],
     );
     let port = kubeconfig_of_nobody(&home);
     for command in ["get apps", "describe app web", "delete app web --yes", "events", "audit"] {

@@ -62,7 +62,8 @@ struct Manager {
 
 impl Manager {
     async fn new(tombolo: &Tombolo, id: &str) -> Manager {
-        let token = tombolo.shell(&["token", "create", "--role", "manager", id]).await.ok();
+        let create = ["token", "create", "--role", "manager", "--token-only", id];
+        let token = tombolo.shell(&create).await.ok();
         let kubeconfig = Kubeconfig::read_from(tombolo.kubeconfig()).unwrap();
         let options = KubeConfigOptions::default();
         let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();

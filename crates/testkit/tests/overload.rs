@@ -31,7 +31,7 @@ const MEMORY_MB_MAX: u64 = 200;
 
 /// A new token of somebody.
 async fn token(tombolo: &Tombolo, role: &str, name: &str) -> String {
-    let mut arguments = vec!["token", "create", "--role", role, name];
+    let mut arguments = vec!["token", "create", "--token-only", "--role", role, name];
     if role == "user" {
         arguments.extend(["--for-namespace", "default"]);
     }

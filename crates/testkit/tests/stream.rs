@@ -272,7 +272,8 @@ async fn a_viewer_reads_logs_and_goes_nowhere_else() {
     let rig = Rig::start().await;
     assign(&rig, "web", 0, script("echo hello; exec sleep 3600")).await;
     until_lines(&rig, "shop/web", 1).await;
-    let token = rig.tombolo.shell(&["token", "create", "--role", "guest", "viewer"]).await.ok();
+    let create = ["token", "create", "--role", "guest", "--token-only", "viewer"];
+    let token = rig.tombolo.shell(&create).await.ok();
     let mut config = Config::new(format!("http://{}", rig.tombolo.address()).parse().unwrap());
     let token = token.split_whitespace().last().unwrap().to_owned();
     config.auth_info = AuthInfo { token: Some(token.into()), ..AuthInfo::default() };

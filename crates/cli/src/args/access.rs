@@ -1,8 +1,9 @@
-//! What can be typed about who may come in: `token` and `config`. Part of [`super`].
+//! What can be typed about who may come in and where to: `token`, `login`, `logout`, `whoami`, `config` and
+//! `create`. Part of [`super`].
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::Subcommand;
+use clap::{Args, Subcommand, ValueEnum};
 
 use crate::moment::parse_duration;
 use crate::output::Format;
@@ -10,24 +11,25 @@ use crate::output::Format;
 /// Make, list and revoke tokens: for people to sign in, and for machines to join.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Make a token. Its secret is shown once and kept nowhere.
+    /// Make a token, and the file with which somebody signs in or a machine joins.
     ///
-    /// With --site, a join file for one machine: where the server is, whom to trust, and a token
-    /// that is good once. Hand it over safely; `tombolo agent --join-file` takes it.
+    /// For a person, a kubeconfig with everything in it: where the server is, whom to trust, and the
+    /// token. `tombolo login --token-file FILE` takes it, and so does kubectl. With --site, a join file
+    /// for one machine, which `tombolo agent --join-file` takes; its token is good once. Hand either
+    /// over like a password: the server keeps only a hash of the token.
     #[command(after_help = "\
 Examples:
   tombolo token create --role user --for-namespace shop alice
-  tombolo token create --role guest dashboard --out dashboard.token
+  tombolo token create --role guest dashboard --token-only -o dashboard.token
   tombolo token create --site harbour -o harbour.join
   tombolo token create --site harbour --ttl 10m | ssh gateway tombolo agent --join-file -")]
     Create {
         /// Who will use it.
         #[arg(required_unless_present = "site")]
         name: Option<String>,
-        /// What it may do: guest reads; user changes one namespace; manager also sites, nodes and
-        /// policies; admin everything.
+        /// What it may do.
         #[arg(long, value_name = "ROLE", required_unless_present = "site")]
-        role: Option<String>,
+        role: Option<RoleArg>,
         /// The site that a machine may join with it, instead of a name and a role.
         #[arg(long, value_name = "SITE")]
         #[arg(conflicts_with_all = ["name", "role", "for_namespace", "expires_in"])]
@@ -39,8 +41,8 @@ Examples:
         /// With --site: for how long it is good, an hour at most.
         #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
         ttl: Duration,
-        /// With --site: where the machine reaches the server, if not where you do. Repeatable.
-        #[arg(long = "address", value_name = "URL", requires = "site")]
+        /// Where they reach the server, if not where you do. Repeatable with --site.
+        #[arg(long = "address", value_name = "URL")]
         addresses: Vec<String>,
         /// With --site: a lighthouse where the machine asks for the server when it is not where it
         /// was. The kubeconfig is that of its administrator; the machine gets a guest's token.
@@ -53,11 +55,15 @@ Examples:
         /// For how long it is good.
         #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
         expires_in: Option<Duration>,
-        /// Write it to this new file, readable by you alone, instead of the terminal.
+        /// The bare token instead of a kubeconfig, for programs.
+        #[arg(long, conflicts_with = "site")]
+        token_only: bool,
+        /// The new file to write, readable by you alone; - is the terminal. A kubeconfig goes to
+        /// NAME.kubeconfig if this is left out, anything else to the terminal.
         #[arg(short, long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
-    /// List the tokens; their secrets are not known to anybody.
+    /// List the tokens. The tokens themselves are not shown: only their hashes are kept.
     #[command(after_help = "\
 Examples:
   tombolo token ls
@@ -81,7 +87,84 @@ Examples:
     },
 }
 
-/// Show which server the shell talks to.
+/// What somebody may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RoleArg {
+    /// Reads everything but secrets.
+    Guest,
+    /// Reads as well, and changes what is in one namespace.
+    User,
+    /// Reads, and changes sites, nodes, links and policies.
+    Manager,
+    /// Does everything.
+    Admin,
+}
+
+/// Sign in to a server with a token.
+///
+/// Takes the file that `tombolo token create` wrote, or a bare token; from a file, from a pipe, or typed
+/// without being shown. It is never an argument, which others could read. The server is asked whether the
+/// token is good before anything is kept. The login is kept in ~/.config/tombolo/kubeconfig as a context,
+/// which from then on is used in place of a server of this machine.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tombolo login --token-file alice.kubeconfig
+  tombolo login --server https://tombolo.example:7070 --ca ca.crt --token-file alice.token
+  pass show tombolo | tombolo login --server https://tombolo.example:7070
+  tombolo login --context work --token-file work.kubeconfig")]
+pub(crate) struct LoginArgs {
+    /// Where the server is, if the file does not say it.
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: Option<String>,
+    /// A kubeconfig or a token; - is stdin, which is also read if this is left out.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// The certificate of the authority to trust (the server's ca.crt), if the file does not have it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+}
+
+/// Forget a login: the current one, or that of --context.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tombolo logout
+  tombolo logout --context alice@tombolo.example:7070
+  tombolo logout --all")]
+pub(crate) struct LogoutArgs {
+    /// Forget all of them.
+    #[arg(long, conflicts_with = "context")]
+    pub(crate) all: bool,
+}
+
+/// Say who the server takes you for, and by which file.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tombolo whoami
+  tombolo whoami -o json")]
+pub(crate) struct WhoamiArgs {
+    /// How to print: table, json, yaml or name.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+/// Make something that needs no file.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CreateCommand {
+    /// Make a namespace, for the applications of one team.
+    #[command(visible_alias = "ns")]
+    #[command(after_help = "\
+Examples:
+  tombolo create namespace shop")]
+    Namespace {
+        /// Its name: lower-case letters, digits and dashes.
+        name: String,
+    },
+}
+
+/// Show which server the shell talks to, and choose among several.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
     /// The kubeconfig, without its secrets.
@@ -93,6 +176,21 @@ Examples:
         /// How to print: yaml or json.
         #[arg(short, long, value_enum, default_value = "yaml")]
         output: Format,
+    },
+    /// List the contexts: the servers and the people that the kubeconfig knows.
+    #[command(visible_alias = "get-contexts")]
+    #[command(after_help = "\
+Examples:
+  tombolo config contexts")]
+    Contexts,
+    /// Make a context the current one.
+    #[command(visible_alias = "use-context")]
+    #[command(after_help = "\
+Examples:
+  tombolo config use alice@tombolo.example:7070")]
+    Use {
+        /// As `tombolo config contexts` lists it.
+        name: String,
     },
     /// Where the kubeconfig is.
     #[command(after_help = "\

@@ -1,6 +1,8 @@
-//! What can be typed about kinds: `explain`, `schema` and `crds`. Part of [`super`].
+//! What can be typed about kinds: `explain`, `api-resources`, `schema` and `crds`. Part of [`super`].
 
 use clap::Args;
+
+use crate::output::Format;
 
 /// Say what a kind and its fields mean.
 ///
@@ -18,6 +20,19 @@ pub(crate) struct ExplainArgs {
     /// Show the fields of fields as well, without their texts.
     #[arg(long)]
     pub(crate) recursive: bool,
+}
+
+/// List the kinds that the server has, with their short names.
+#[derive(Args, Debug)]
+#[command(visible_alias = "kinds")]
+#[command(after_help = "\
+Examples:
+  tombolo api-resources
+  tombolo api-resources -o name")]
+pub(crate) struct ApiResourcesArgs {
+    /// How to print: table, name, json or yaml.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
 }
 
 /// Print the JSON Schema of one of Tombolo's kinds, for editors. Needs no server.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::files::descriptor_format;
+use super::{complete, files::descriptor_format};
 use crate::moment::parse_duration;
 use crate::output::Format;
 use tombolo_descriptor::Format as Descriptor;
@@ -26,19 +26,21 @@ pub(crate) struct Selection {
 
 /// Show objects.
 ///
-/// Kinds go by plural, singular or short name, with their group if need be
-/// (`widgets.example.org`). With --watch, -o json prints one object a line.
+/// Kinds go by plural, singular or short name, with their group if need be (`widgets.example.org`);
+/// `tombolo api-resources` lists them. `all` is apps, assignments and policies, and with -A also sites,
+/// nodes and links. With --watch, -o json prints one object a line.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   tombolo get apps
+  tombolo get all
   tombolo get app web -o yaml
   tombolo get app/web node/gateway-1
   tombolo get apps,sites -A -l tier=web -o wide
   tombolo get nodes --watch")]
 pub(crate) struct GetArgs {
     /// KIND, KIND NAME… or KIND/NAME….
-    #[arg(value_name = "WHAT", required = true)]
+    #[arg(value_name = "WHAT", required = true, add = complete::objects())]
     pub(crate) what: Vec<String>,
     #[command(flatten)]
     pub(crate) selection: Selection,
@@ -68,7 +70,7 @@ Examples:
   tombolo describe apps -l tier=web")]
 pub(crate) struct DescribeArgs {
     /// KIND, KIND NAME… or KIND/NAME….
-    #[arg(value_name = "WHAT", required = true)]
+    #[arg(value_name = "WHAT", required = true, add = complete::objects())]
     pub(crate) what: Vec<String>,
     #[command(flatten)]
     pub(crate) selection: Selection,
@@ -85,7 +87,7 @@ Examples:
   tombolo delete apps -l tier=test --yes --wait")]
 pub(crate) struct DeleteArgs {
     /// KIND NAME…, KIND/NAME…, or KIND with -l or --all.
-    #[arg(value_name = "WHAT", required_unless_present = "files")]
+    #[arg(value_name = "WHAT", required_unless_present = "files", add = complete::objects())]
     pub(crate) what: Vec<String>,
     /// Delete what these files name.
     #[arg(short, long = "file", value_name = "FILE", conflicts_with_all = ["what", "Selection"])]
@@ -140,7 +142,7 @@ Examples:
   tombolo wait app/web --for=delete")]
 pub(crate) struct WaitArgs {
     /// KIND NAME…, KIND/NAME…, or KIND with -l or --all.
-    #[arg(value_name = "WHAT", required = true)]
+    #[arg(value_name = "WHAT", required = true, add = complete::objects())]
     pub(crate) what: Vec<String>,
     /// What to wait for.
     #[arg(long = "for", value_name = "GOAL")]

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 
 use tombolo_descriptor::Format as Descriptor;
 
-use super::descriptor_format;
+use super::{complete, files::descriptor_format};
 use crate::{moment::parse_duration, output::Format};
 
 /// How long to search for better places.
@@ -90,7 +90,7 @@ Examples:
   tombolo why web/frontend --node edge-7")]
 pub(crate) struct WhyArgs {
     /// The app, or one of its components.
-    #[arg(value_name = "APP[/COMPONENT]")]
+    #[arg(value_name = "APP[/COMPONENT]", add = complete::components())]
     pub(crate) what: String,
     /// Why not on this node?
     #[arg(long, value_name = "NODE")]

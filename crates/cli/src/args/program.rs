@@ -6,15 +6,20 @@ use clap_complete::Shell as CompletionShell;
 use crate::output::Format;
 
 /// Print a completion script for a shell.
+///
+/// It completes commands, options, and names: of apps, components, nodes, namespaces and contexts, as the
+/// server knows them at that moment.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   tombolo completion bash > ~/.local/share/bash-completion/completions/tombolo
   tombolo completion zsh > ~/.zfunc/_tombolo
-  tombolo completion fish > ~/.config/fish/completions/tombolo.fish")]
+  tombolo completion fish > ~/.config/fish/completions/tombolo.fish
+  tombolo completion elvish >> ~/.config/elvish/rc.elv
+  tombolo completion powershell >> $PROFILE")]
 pub(crate) struct CompletionArgs {
-    /// Which shell: bash, zsh or fish.
-    #[arg(value_parser = completion_shell)]
+    /// Which shell.
+    #[arg(value_enum)]
     pub(crate) shell: CompletionShell,
 }
 
@@ -28,13 +33,4 @@ pub(crate) struct VersionArgs {
     /// How to print: table, json or yaml.
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,
-}
-
-fn completion_shell(text: &str) -> Result<CompletionShell, String> {
-    match text {
-        "bash" => Ok(CompletionShell::Bash),
-        "zsh" => Ok(CompletionShell::Zsh),
-        "fish" => Ok(CompletionShell::Fish),
-        other => Err(format!("`{other}` is not one of bash, zsh, fish")),
-    }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::complete;
 use crate::moment::parse_duration;
 
 /// Show what the instances of an app write.
@@ -21,7 +22,7 @@ Examples:
   tombolo logs shop/web --previous")]
 pub(crate) struct LogsArgs {
     /// All of an app, of one of its components, or of one instance of it.
-    #[arg(value_name = "APP[/COMPONENT[/REPLICA]]")]
+    #[arg(value_name = "APP[/COMPONENT[/REPLICA]]", add = complete::components())]
     pub(crate) what: String,
     /// Stay, and print new lines.
     #[arg(short, long)]
@@ -55,7 +56,7 @@ Examples:
   tombolo exec -i shop/store/0 -- tar x < files.tar")]
 pub(crate) struct ExecArgs {
     /// The instance; the replica may be left out if there is only one.
-    #[arg(value_name = "APP/COMPONENT[/REPLICA]")]
+    #[arg(value_name = "APP/COMPONENT[/REPLICA]", add = complete::components())]
     pub(crate) what: String,
     /// Pass on what is typed or piped in.
     #[arg(short = 'i', long)]
@@ -83,7 +84,7 @@ Examples:
   tombolo port-forward shop/web :80    (any free port; it is printed)")]
 pub(crate) struct PortForwardArgs {
     /// The instance; the replica may be left out if there is only one.
-    #[arg(value_name = "APP/COMPONENT[/REPLICA]")]
+    #[arg(value_name = "APP/COMPONENT[/REPLICA]", add = complete::components())]
     pub(crate) what: String,
     /// The port here and the port there; one number is both.
     #[arg(value_name = "[LOCAL:]REMOTE", required = true)]

@@ -2,10 +2,11 @@
 //!
 //! `diff` shares the reading and the resolving.
 
-use std::{io, time::Duration};
+use std::{collections::BTreeSet, io, time::Duration};
 
 use serde_json::{Value, json};
 
+use super::history;
 use crate::{
     args::ApplyArgs,
     catalogue::{self, Resource},
@@ -26,6 +27,8 @@ pub(super) struct Step {
     pub(super) manifest: Manifest,
     pub(super) resource: Resource,
     pub(super) path: String,
+    /// Where it goes, if its kind goes into one.
+    namespace: String,
     /// Its kind is defined in the same run, so that the server may not know it yet.
     kind_is_new: bool,
 }
@@ -34,9 +37,10 @@ pub(super) async fn run(shell: &mut Shell, args: &ApplyArgs) -> Result<Exit, Fai
     let objects = files::read(&args.files, args.from, io::stdin())?;
     output::notes(&objects.notes);
     let manifests = objects.manifests.clone();
-    let connection = shell.connect().await?;
+    let connection = shell.connect_anywhere().await?;
     let namespace = shell.globals.namespace.as_deref();
     let steps = steps(&connection, namespace, manifests).await?;
+    require_namespaces(&connection, &steps, &objects.namespaces).await?;
     for name in &objects.namespaces {
         bring_namespace(shell, &connection, args, name).await?;
     }
@@ -46,6 +50,9 @@ pub(super) async fn run(shell: &mut Shell, args: &ApplyArgs) -> Result<Exit, Fai
     for step in &steps {
         match apply(&connection, step, &query).await {
             Ok(result) => {
+                if !args.dry_run {
+                    history::keep(&connection, &result.before, &result.after).await;
+                }
                 let note = if args.dry_run { " (dry run)" } else { "" };
                 let label = step.resource.label(&step.manifest.name);
                 shell.out.line(&format!("{label} {}{note}", result.word()))?;
@@ -79,7 +86,7 @@ async fn bring_namespace(
     }
     if args.dry_run {
         return Err(Failure::new(Exit::NotFound, format!("namespace {name:?} is not there yet"))
-            .hint(format!("make it for a dry run: kubectl create namespace {name}")));
+            .hint(format!("make it for a dry run: tombolo create namespace {name}")));
     }
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     let query = apply_query(&args.field_manager, false, false);
@@ -105,10 +112,41 @@ impl Applied {
     }
 }
 
-async fn apply(connection: &Connection, step: &Step, query: &Query) -> Result<Applied, Failure> {
-    let before = connection.find(&step.path).await?;
+/// An object before and after.
+struct Done {
+    /// Null if there was none.
+    before: Value,
+    after: Value,
+}
+
+impl Done {
+    fn word(&self) -> &'static str {
+        applied(Some(&self.before).filter(|before| !before.is_null()), &self.after).word()
+    }
+}
+
+async fn apply(connection: &Connection, step: &Step, query: &Query) -> Result<Done, Failure> {
+    let before = connection.find(&step.path).await?.unwrap_or_default();
     let after = send(connection, step, query).await?;
-    Ok(applied(before.as_ref(), &after))
+    Ok(Done { before, after })
+}
+
+/// Nothing is sent into namespaces that are neither there nor among the files.
+async fn require_namespaces(
+    connection: &Connection,
+    steps: &[Step],
+    brought: &BTreeSet<String>,
+) -> Result<(), Failure> {
+    let is_brought = |name: &str| {
+        let made = |step: &&Step| step.resource.kind == "Namespace" && step.manifest.name == name;
+        brought.contains(name) || steps.iter().any(|step| made(&step))
+    };
+    let namespaced = steps.iter().filter(|step| step.resource.namespaced);
+    let targets: BTreeSet<&str> = namespaced.map(|step| step.namespace.as_str()).collect();
+    for name in targets.into_iter().filter(|name| *name != "default" && !is_brought(name)) {
+        connection.require_namespace_of(name).await?;
+    }
+    Ok(())
 }
 
 /// Sends one step. If its kind is only just being defined, waits until it is served.
@@ -192,7 +230,7 @@ pub(super) async fn steps(
         let target = destination(&manifest, &resource, namespace, &connection.namespace)
             .map_err(|failure| at(&manifest, failure))?;
         let path = resource.object(&target, &manifest.name);
-        steps.push(Step { manifest, resource, path, kind_is_new });
+        steps.push(Step { manifest, resource, path, namespace: target, kind_is_new });
     }
     steps.sort_by_key(|step| foundation(&step.resource.kind));
     Ok(steps)

@@ -1,16 +1,19 @@
-//! `tombolo config`: which server the shell talks to. Reads the kubeconfig, never changes it.
+//! `tombolo config`: which server the shell talks to, and which of several.
 
 use std::{fs, path::Path};
 
 use serde_json::Value;
 
+use super::signing_in;
 use crate::{
     args::ConfigCommand,
     connection::kubeconfig_path,
     failure::{Exit, Failure},
+    kubeconfig,
     output::{
-        Format,
+        Format, harmless,
         object::{json, yaml},
+        table::Grid,
     },
     shell::Shell,
 };
@@ -26,6 +29,19 @@ pub(super) fn run(shell: &mut Shell, command: &ConfigCommand) -> Result<Exit, Fa
     match command {
         ConfigCommand::Path => shell.out.line(&path.display().to_string())?,
         ConfigCommand::Env => shell.out.line(&export_line(&path))?,
+        ConfigCommand::Contexts => {
+            let text = contexts(&read(&path)?);
+            shell.out.text(&text)?;
+        }
+        ConfigCommand::Use { name } => {
+            let mut value = read(&path)?;
+            if !kubeconfig::contexts(&value).iter().any(|one| one.name == *name) {
+                return Err(no_such_context(name, &path));
+            }
+            value["current-context"] = name.as_str().into();
+            signing_in::write(&path, &value)?;
+            shell.out.line(&format!("{name} is the current context now"))?;
+        }
         ConfigCommand::View { output } => {
             let value = redacted(read(&path)?);
             shell.out.text(&match output {
@@ -37,7 +53,22 @@ pub(super) fn run(shell: &mut Shell, command: &ConfigCommand) -> Result<Exit, Fa
     Ok(Exit::Ok)
 }
 
-fn read(path: &Path) -> Result<Value, Failure> {
+pub(super) fn no_such_context(name: &str, path: &Path) -> Failure {
+    Failure::new(Exit::NotFound, format!("{} has no context {name:?}", path.display()))
+        .hint("`tombolo config contexts` lists them")
+}
+
+fn contexts(config: &Value) -> String {
+    let mut grid = Grid::new(&["CURRENT", "NAME", "SERVER", "USER", "NAMESPACE"]);
+    for one in kubeconfig::contexts(config) {
+        let current = if one.current { "*" } else { "" };
+        let cells = [current, &one.name, &one.server, &one.user, &one.namespace];
+        grid.rows.push(cells.into_iter().map(harmless).collect());
+    }
+    grid.to_text()
+}
+
+pub(super) fn read(path: &Path) -> Result<Value, Failure> {
     let failed =
         |error| Failure::file(path, &error).hint("`tombolo up` writes one on its first start");
     let size = fs::metadata(path).map_err(failed)?.len();
@@ -45,6 +76,10 @@ fn read(path: &Path) -> Result<Value, Failure> {
         return Err(Failure::failed(format!("{}: too large for a kubeconfig", path.display())));
     }
     let text = fs::read_to_string(path).map_err(failed)?;
+    if kubeconfig::is_token(&text) {
+        let path = path.display();
+        return Err(Failure::usage(format!("{path} is a token, not a kubeconfig")));
+    }
     serde_saphyr::from_str(&text).map_err(|error| {
         Failure::failed(format!("{}: {}", path.display(), error.without_snippet()))
     })

@@ -51,7 +51,7 @@ pub(super) async fn run(shell: &mut Shell, args: &DeleteArgs) -> Result<Exit, Fa
         true => named(shell, args).await?,
         false => filed(shell, args).await?,
     };
-    let connection = shell.connect().await?;
+    let connection = shell.connect_anywhere().await?;
     doomed.dedup_by_key(|one| one.path());
     for failure in &missing {
         output::tell(failure);
@@ -187,7 +187,10 @@ async fn named(shell: &Shell, args: &DeleteArgs) -> Result<Found, Failure> {
             return Err(Failure::usage("--all goes with a kind, not with names"));
         }
     }
-    let connection = shell.connect().await?;
+    let connection = match args.ignore_not_found {
+        true => shell.connect_anywhere().await?,
+        false => shell.connect().await?,
+    };
     let (mut doomed, mut missing) = (Vec::new(), Vec::new());
     for target in &targets {
         let resource = connection.resource(&target.kind).await?;
@@ -212,7 +215,7 @@ async fn filed(shell: &Shell, args: &DeleteArgs) -> Result<Found, Failure> {
     let objects = files::read(&args.files, args.from, io::stdin())?;
     output::notes(&objects.notes);
     let manifests = objects.manifests;
-    let connection = shell.connect().await?;
+    let connection = shell.connect_anywhere().await?;
     let asked = shell.globals.namespace.as_deref();
     let (mut doomed, mut missing) = (Vec::new(), Vec::new());
     // What was made last goes first: objects before the namespaces and kinds they stand on.

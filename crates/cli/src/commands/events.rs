@@ -143,7 +143,7 @@ fn label(event: &Value) -> String {
 }
 
 /// Events of old and new clients carry their time in different fields.
-fn last_seen(event: &Value) -> &str {
+pub(super) fn seen_at(event: &Value) -> &str {
     [
         &event["series"]["lastObservedTime"],
         &event["lastTimestamp"],
@@ -158,7 +158,7 @@ fn last_seen(event: &Value) -> &str {
 
 pub(super) fn newest_last(mut events: Vec<Value>) -> Vec<Value> {
     // Events of one moment keep the order in which the server has them.
-    events.sort_by_key(|event| last_seen(event).parse::<Timestamp>().ok());
+    events.sort_by_key(|event| seen_at(event).parse::<Timestamp>().ok());
     events
 }
 
@@ -172,9 +172,9 @@ pub(super) fn grid(events: &[Value], with_namespace: bool, now: Timestamp) -> Gr
         let kind = object["kind"].as_str().unwrap_or_default().to_lowercase();
         let seen = match event["count"].as_u64() {
             Some(count) if count > 1 => {
-                format!("{} (x{count})", moment::age(last_seen(event), now))
+                format!("{} (x{count})", moment::age(seen_at(event), now))
             }
-            _ => moment::age(last_seen(event), now),
+            _ => moment::age(seen_at(event), now),
         };
         let mut row = vec![
             seen,

@@ -4,14 +4,15 @@ use std::io::{self, IsTerminal as _, Read as _};
 
 use futures::StreamExt as _;
 use serde_json::Value;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
-use tombolo_model::errand::{self, Channel};
+use tombolo_model::Assignment;
+use tombolo_model::errand::{self, Channel, Size};
 
 use super::instances;
 use crate::{
     args::ExecArgs,
-    connection::Query,
+    connection::{Connection, Query},
     failure::{Exit, Failure},
     output::note,
     shell::Shell,
@@ -24,7 +25,7 @@ const PROTOCOLS: &str = "v5.channel.k8s.io, v4.channel.k8s.io";
 const PIECE_BYTES: usize = 16 * 1024;
 /// Pieces of the input that wait for the network.
 const PIECES_AHEAD: usize = 4;
-const CODE_NOT_FOUND: i32 = 127;
+pub(super) const CODE_NOT_FOUND: i32 = 127;
 
 pub(super) async fn run(shell: &mut Shell, args: &ExecArgs) -> Result<Exit, Failure> {
     let wanted = instances::parse(&args.what)?;
@@ -35,15 +36,25 @@ pub(super) async fn run(shell: &mut Shell, args: &ExecArgs) -> Result<Exit, Fail
     if args.tty && !tty {
         note("without a terminal: what comes in is none");
     }
-    let path = query(args, tty).after(&instances::subresource(&connection, &assignment, "exec"));
-    let opened = websocket::open(&connection, &path, PROTOCOLS).await;
-    let (sender, receiver) =
-        opened.map_err(|failure| instances::explained(failure, &assignment))?;
+    let opening = Opening {
+        command: &args.command.iter().map(String::as_str).collect::<Vec<_>>(),
+        stdin: args.stdin,
+        terminal: tty.then(terminal::size),
+        part: args.part.as_deref(),
+    };
+    let (sender, receiver) = open(&connection, &assignment, &opening).await?;
     let raw = match tty {
         true => Some(RawMode::enter()?),
         false => None,
     };
-    let ended = converse(sender, receiver, args.stdin, tty).await;
+    let input = args.stdin.then(read_input);
+    let resized = tty.then(|| signal(SignalKind::window_change()).ok()).flatten();
+    let ended =
+        converse(sender, receiver, input, resized, async |channel, bytes: &[u8]| match channel {
+            Channel::Output => print(io::stdout(), bytes),
+            _ => print(io::stderr(), bytes),
+        })
+        .await;
     drop(raw);
     let Ended { code, silent } = ended?;
     if code == CODE_NOT_FOUND && silent {
@@ -53,49 +64,73 @@ pub(super) async fn run(shell: &mut Shell, args: &ExecArgs) -> Result<Exit, Fail
     Ok(Exit::Command(u8::try_from(code).unwrap_or(u8::MAX)))
 }
 
-fn query(args: &ExecArgs, tty: bool) -> Query {
+/// A command that is to run in an instance.
+#[derive(Debug)]
+pub(super) struct Opening<'a> {
+    pub(super) command: &'a [&'a str],
+    pub(super) stdin: bool,
+    /// With a terminal, and its size if it has one.
+    pub(super) terminal: Option<Option<Size>>,
+    pub(super) part: Option<&'a str>,
+}
+
+/// Starts it.
+pub(super) async fn open(
+    connection: &Connection,
+    assignment: &Assignment,
+    opening: &Opening<'_>,
+) -> Result<(Sender, Receiver), Failure> {
+    let path = query(opening).after(&instances::subresource(connection, assignment, "exec"));
+    let opened = websocket::open(connection, &path, PROTOCOLS).await;
+    opened.map_err(|failure| instances::explained(failure, assignment))
+}
+
+fn query(opening: &Opening<'_>) -> Query {
     let flag = |set: bool| set.then_some("true");
-    let size = terminal::size().filter(|_| tty);
+    let (tty, size) = (opening.terminal.is_some(), opening.terminal.flatten());
     let mut query = Query::default()
-        .with_some("stdin", flag(args.stdin))
+        .with_some("stdin", flag(opening.stdin))
         .with_some("tty", flag(tty))
         .with("stdout", "true")
         .with_some("stderr", flag(!tty))
         .with_some("columns", size.map(|size| size.columns.to_string()).as_deref())
         .with_some("rows", size.map(|size| size.rows.to_string()).as_deref())
-        .with_some("container", args.part.as_deref());
-    for word in &args.command {
-        query = query.with("command", word.as_str());
+        .with_some("container", opening.part);
+    for word in opening.command {
+        query = query.with("command", *word);
     }
     query
 }
 
 /// How the command ended, and whether it never wrote anything.
-struct Ended {
-    code: i32,
+pub(super) struct Ended {
+    pub(super) code: i32,
     silent: bool,
 }
 
 /// Both directions at once: a command that writes before it has read everything must not be held up.
-async fn converse(
+pub(super) async fn converse(
     sender: Sender,
     receiver: Receiver,
-    stdin: bool,
-    tty: bool,
+    input: Option<mpsc::Receiver<Vec<u8>>>,
+    resized: Option<Signal>,
+    see: impl AsyncFnMut(Channel, &[u8]) -> Result<(), Failure>,
 ) -> Result<Ended, Failure> {
     let sends = async {
-        send_all(sender, stdin, tty).await;
+        send_all(sender, input, resized).await;
         std::future::pending::<()>().await;
     };
     tokio::select! {
-        ended = receive_all(receiver) => ended,
+        ended = receive_all(receiver, see) => ended,
         () = sends => Err(Failure::failed("the input ended the command")),
     }
 }
 
-async fn send_all(mut sender: Sender, stdin: bool, tty: bool) {
-    let mut input = stdin.then(read_input);
-    let mut resized = tty.then(|| signal(SignalKind::window_change()).ok()).flatten();
+async fn send_all(
+    mut sender: Sender,
+    mut input: Option<mpsc::Receiver<Vec<u8>>>,
+    mut resized: Option<Signal>,
+) {
     loop {
         let message = tokio::select! {
             bytes = next(&mut input) => match bytes {
@@ -126,7 +161,7 @@ async fn next(input: &mut Option<mpsc::Receiver<Vec<u8>>>) -> Option<Vec<u8>> {
     }
 }
 
-async fn changed(resized: &mut Option<tokio::signal::unix::Signal>) {
+async fn changed(resized: &mut Option<Signal>) {
     match resized {
         Some(resized) => _ = resized.recv().await,
         None => std::future::pending().await,
@@ -147,7 +182,10 @@ fn read_input() -> mpsc::Receiver<Vec<u8>> {
     receiver
 }
 
-async fn receive_all(mut receiver: Receiver) -> Result<Ended, Failure> {
+async fn receive_all(
+    mut receiver: Receiver,
+    mut see: impl AsyncFnMut(Channel, &[u8]) -> Result<(), Failure>,
+) -> Result<Ended, Failure> {
     let mut silent = true;
     while let Some(Ok(received)) = receiver.next().await {
         let bytes = match &received {
@@ -157,13 +195,9 @@ async fn receive_all(mut receiver: Receiver) -> Result<Ended, Failure> {
         };
         let Some((number, payload)) = bytes.split_first() else { continue };
         match Channel::of(*number) {
-            Some(Channel::Output) => {
+            Some(channel @ (Channel::Output | Channel::ErrorOutput)) => {
                 silent = false;
-                print(io::stdout(), payload)?;
-            }
-            Some(Channel::ErrorOutput) => {
-                silent = false;
-                print(io::stderr(), payload)?;
+                see(channel, payload).await?;
             }
             Some(Channel::Status) => {
                 let status: Value = serde_json::from_slice(payload).unwrap_or_default();
@@ -203,15 +237,10 @@ mod tests {
 
     #[test]
     fn the_words_of_a_command_stay_apart() {
-        let args = ExecArgs {
-            what: "shop/web".to_owned(),
-            stdin: true,
-            tty: false,
-            part: None,
-            command: ["sh", "-c", "echo a&b"].map(str::to_owned).to_vec(),
-        };
+        let opening =
+            Opening { command: &["sh", "-c", "echo a&b"], stdin: true, terminal: None, part: None };
         assert_eq!(
-            query(&args, false).after("/x"),
+            query(&opening).after("/x"),
             "/x?stdin=true&stdout=true&stderr=true&command=sh&command=-c&command=echo%20a%26b"
         );
     }

@@ -21,7 +21,7 @@ use crate::{
 };
 
 pub(super) async fn run(shell: &mut Shell, args: &GetArgs) -> Result<Exit, Failure> {
-    let targets = target::parse(&args.what)?;
+    let targets = everything(target::parse(&args.what)?, args.selection.all_namespaces);
     for target in &targets {
         args.selection.refuse_with_names(&target.names)?;
     }
@@ -39,6 +39,21 @@ pub(super) async fn run(shell: &mut Shell, args: &GetArgs) -> Result<Exit, Failu
             objects(shell, &connection, args, &targets).await
         }
     }
+}
+
+/// `all` is what people run, and over all namespaces also what it runs on.
+fn everything(targets: Vec<Target>, all_namespaces: bool) -> Vec<Target> {
+    let kinds = |kinds: &[&str]| -> Vec<Target> {
+        let target = |kind: &&str| Target { kind: (*kind).to_owned(), names: Vec::new() };
+        kinds.iter().map(target).collect()
+    };
+    let expand =
+        |target: Target| match (target.kind == "all" && target.names.is_empty(), all_namespaces) {
+            (false, _) => vec![target],
+            (true, false) => kinds(&["apps", "assignments", "policies"]),
+            (true, true) => kinds(&["sites", "nodes", "links", "apps", "assignments", "policies"]),
+        };
+    targets.into_iter().flat_map(expand).collect()
 }
 
 async fn tables(
@@ -70,10 +85,16 @@ async fn tables(
         if !text.is_empty() {
             text.push('\n');
         }
-        text.push_str(&grid.to_text());
+        text.push_str(&grid.to_coloured_text(shell.out.colour));
     }
     match text.is_empty() {
-        true => note(&nothing_found(connection, args, namespaced)),
+        true => {
+            if namespaced && !args.selection.all_namespaces && shell.globals.namespace.is_none() {
+                // The kubeconfig's namespace may not be there either.
+                connection.require_namespace().await?;
+            }
+            note(&nothing_found(connection, args, namespaced));
+        }
         false => shell.out.text(&text)?,
     }
     Ok(Exit::Ok)

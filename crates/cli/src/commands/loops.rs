@@ -23,7 +23,10 @@ pub(super) async fn run(shell: &mut Shell, args: &LoopsArgs) -> Result<Exit, Fai
     match args.output {
         Format::Json => shell.out.text(&object::json(&board)?)?,
         Format::Yaml => shell.out.text(&object::yaml(&board)?)?,
-        Format::Table | Format::Wide => shell.out.text(&for_people(&board))?,
+        Format::Table | Format::Wide => {
+            let text = for_people(&board).to_coloured_text(shell.out.colour);
+            shell.out.text(&text)?;
+        }
         Format::Name => return Err(Failure::usage("loops are printed as table, yaml or json")),
     }
     Ok(if all_well(&board) { Exit::Ok } else { Exit::Failed })
@@ -37,7 +40,7 @@ fn all_well(board: &Value) -> bool {
     loops(board).iter().all(|one| one["well"] == true)
 }
 
-fn for_people(board: &Value) -> String {
+fn for_people(board: &Value) -> Grid {
     let mut grid = Grid::new(&["LOOP", "STATE", "LAST REPORT", "AGE", "RESTARTS", "LAST ERROR"]);
     for one in loops(board) {
         let text = |value: &Value| value.as_str().map_or_else(|| "-".to_owned(), harmless);
@@ -50,7 +53,7 @@ fn for_people(board: &Value) -> String {
             error(&one["lastError"]),
         ]);
     }
-    grid.to_text()
+    grid
 }
 
 /// `2 done, 1 failed, in 12ms`: what is nought is left out.
@@ -107,7 +110,7 @@ mod tests {
             garbage   Serving   -                           -     0          -
             leases    Idle      2 done, 1 failed, in 12ms   3s    0          -
             placing   Dead      nothing to do, in 0ms       75s   4          1s ago: it panicked: \u{1b}[1mboom
-        "#]].assert_eq(&for_people(&board));
+        "#]].assert_eq(&for_people(&board).to_text());
         assert!(!all_well(&board));
         assert!(all_well(&json!({"loops": []})));
     }

@@ -1,19 +1,25 @@
 //! The shell: one file for each command.
 
+mod api_resources;
 mod apply;
 mod archive;
 mod audit;
 mod completion;
+mod components;
 mod config;
 mod convert;
+mod cp;
+mod create;
 mod delete;
 mod describe;
 mod diff;
+mod edit;
 mod events;
 mod exec;
 mod explain;
 mod fleet;
 mod get;
+mod history;
 mod instances;
 mod logs;
 mod logs_follow;
@@ -22,9 +28,12 @@ mod matching;
 mod placements;
 mod plan;
 mod port_forward;
+mod rollout;
 mod schema;
 mod selection;
+mod signing_in;
 mod sim;
+mod status;
 mod token;
 mod token_join;
 mod validate;
@@ -34,6 +43,7 @@ mod what_if;
 mod why;
 mod world;
 
+pub(crate) use completion::VARIABLE as COMPLETION_VARIABLE;
 pub(crate) use fleet::{NodeCommand, SiteCommand};
 
 use crate::{
@@ -56,6 +66,14 @@ pub(crate) async fn run(shell: &mut Shell, command: ShellCommand) -> Result<Exit
         ShellCommand::Get(args) => get::run(shell, &args).await,
         ShellCommand::Describe(args) => describe::run(shell, &args).await,
         ShellCommand::Delete(args) => delete::run(shell, &args).await,
+        ShellCommand::Status(args) => status::run(shell, &args).await,
+        ShellCommand::Edit(args) => edit::run(shell, &args).await,
+        ShellCommand::Scale(args) => components::scale(shell, &args).await,
+        ShellCommand::Restart(args) => components::restart(shell, &args).await,
+        ShellCommand::Rollout(command) => rollout::run(shell, &command).await,
+        ShellCommand::Cp(args) => cp::run(shell, &args).await,
+        ShellCommand::ApiResources(args) => api_resources::run(shell, &args).await,
+        ShellCommand::Man(args) => completion::manual(shell, &args),
         ShellCommand::Wait(args) => wait::run(shell, &args).await,
         ShellCommand::Logs(args) => logs::run(shell, &args).await,
         ShellCommand::Exec(args) => exec::run(shell, &args).await,
@@ -67,6 +85,10 @@ pub(crate) async fn run(shell: &mut Shell, command: ShellCommand) -> Result<Exit
         ShellCommand::Site(command) => fleet::site(shell, command).await,
         ShellCommand::Node(command) => fleet::node(shell, command).await,
         ShellCommand::Token(command) => token::run(shell, &command).await,
+        ShellCommand::Login(args) => signing_in::login(shell, &args).await,
+        ShellCommand::Logout(args) => signing_in::logout(shell, &args),
+        ShellCommand::Whoami(args) => signing_in::whoami(shell, &args).await,
+        ShellCommand::Create(command) => create::run(shell, &command).await,
         ShellCommand::Backup(args) => archive::backup(shell, &args).await,
         ShellCommand::Restore(args) => archive::restore(shell, &args).await,
         ShellCommand::Audit(args) => audit::run(shell, &args).await,

@@ -1,7 +1,11 @@
 //! `tombolo token`: access tokens. The secret is made here and only its hash is sent.
 
 use std::{
-    collections::BTreeMap, fs, io::Write as _, os::unix::fs::OpenOptionsExt as _, path::Path,
+    collections::BTreeMap,
+    fs,
+    io::Write as _,
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -16,10 +20,11 @@ use tombolo_model::jointoken::StandsFor;
 use super::selection::{self, CHUNK_SIZE};
 use super::token_join;
 use crate::{
-    args::TokenCommand,
+    args::{RoleArg, TokenCommand},
     catalogue,
-    connection::{Connection, JSON, Query},
+    connection::{Connection, JSON, Query, no_namespace},
     failure::{Exit, Failure},
+    kubeconfig::Access,
     moment,
     output::{
         self, Format, note,
@@ -42,16 +47,32 @@ pub(super) async fn run(shell: &mut Shell, command: &TokenCommand) -> Result<Exi
         } => {
             let stands_for = if *whole_site { StandsFor::Site } else { StandsFor::Node };
             let wanted = token_join::Wanted { site, stands_for, ttl: *ttl, addresses, lighthouses };
-            token_join::create(shell, &wanted, out.as_deref()).await
+            let out = out.as_deref().filter(|out| *out != Path::new("-"));
+            token_join::create(shell, &wanted, out).await
         }
-        TokenCommand::Create { name, role, for_namespace, expires_in, out, .. } => {
+        TokenCommand::Create {
+            name,
+            role,
+            for_namespace,
+            expires_in,
+            addresses,
+            token_only,
+            out,
+            ..
+        } => {
             let wanted = Wanted {
                 user: name.as_deref().unwrap_or_default(),
-                role: role.as_deref().unwrap_or_default(),
+                role: role_of(role.unwrap_or(RoleArg::Guest)),
                 namespace: for_namespace.as_deref(),
                 expires_in: *expires_in,
             };
-            create(shell, &wanted, out.as_deref()).await
+            let form = match (token_only, addresses.as_slice()) {
+                (true, _) => Form::Token,
+                (false, []) => Form::Kubeconfig { address: None },
+                (false, [address]) => Form::Kubeconfig { address: Some(address) },
+                (false, _) => return Err(Failure::usage("a kubeconfig has one --address")),
+            };
+            create(shell, &wanted, &form, out.as_deref()).await
         }
         TokenCommand::Ls { output } => list(shell, *output).await,
         TokenCommand::Revoke { name, yes } => match yes {
@@ -71,16 +92,50 @@ struct Wanted<'a> {
     expires_in: Option<Duration>,
 }
 
+/// In what the new token is handed over.
+enum Form<'a> {
+    Token,
+    /// Its server is reached here, or where we reach it.
+    Kubeconfig {
+        address: Option<&'a str>,
+    },
+}
+
+fn role_of(role: RoleArg) -> &'static str {
+    match role {
+        RoleArg::Guest => "guest",
+        RoleArg::User => "user",
+        RoleArg::Manager => "manager",
+        RoleArg::Admin => "admin",
+    }
+}
+
 async fn create(
     shell: &mut Shell,
     wanted: &Wanted<'_>,
+    form: &Form<'_>,
     out: Option<&Path>,
 ) -> Result<Exit, Failure> {
     let token = Token::generate().map_err(|error| Failure::failed(error.to_string()))?;
     let connection = shell.connect().await?;
     let record = record(&token, wanted, &connection.namespace, moment::now())?;
+    if let Some(namespace) = &record.namespace {
+        let path = catalogue::known("Namespace").object("", namespace);
+        if connection.find(&path).await?.is_none() {
+            return Err(no_namespace(namespace));
+        }
+    }
+    let text = match form {
+        Form::Token => format!("{}\n", token.reveal()),
+        Form::Kubeconfig { address } => kubeconfig_of(&connection, &record, &token, *address)?,
+    };
+    let out = match (form, out) {
+        (_, Some(out)) => Some(out.to_owned()).filter(|out| out != Path::new("-")),
+        (Form::Token, None) => None,
+        (Form::Kubeconfig { .. }, None) => Some(file_of(wanted.user)?),
+    };
     // The file comes first: a token that nobody could write down would be lost.
-    let mut file = out.map(new_private_file).transpose()?;
+    let mut file = out.as_deref().map(new_private_file).transpose()?;
     let path = catalogue::known("Secret").collection(Some(SYSTEM_NAMESPACE));
     if let Err(failure) = connection.post(&path, &secret(&token, &record)).await {
         if let Some(out) = out {
@@ -89,20 +144,61 @@ async fn create(
         }
         return Err(failure);
     }
-    match (&mut file, out) {
-        (Some(file), Some(out)) => {
-            writeln!(file, "{}", token.reveal())
-                .and_then(|()| file.sync_all())
-                .map_err(|error| Failure::file(out, &error))?;
-            note(&format!("wrote the token of {} to {}", wanted.user, out.display()));
-        }
-        (_, _) => {
-            shell.out.line(&token.reveal())?;
-            shell.out.flush()?;
-            note("keep it: it is shown only this once");
+    let (Some(file), Some(out)) = (&mut file, out) else {
+        shell.out.text(&text)?;
+        shell.out.flush()?;
+        note("keep it: it is shown only this once");
+        return Ok(Exit::Ok);
+    };
+    file.write_all(text.as_bytes())
+        .and_then(|()| file.sync_all())
+        .map_err(|error| Failure::file(&out, &error))?;
+    let (user, out) = (wanted.user, out.display());
+    match form {
+        Form::Token => note(&format!("wrote the token of {user} to {out}")),
+        Form::Kubeconfig { .. } => {
+            note(&format!("wrote {out}; hand it to {user} like a password"));
+            note(&format!("{user} signs in with: tombolo login --token-file {out}"));
         }
     }
     Ok(Exit::Ok)
+}
+
+/// With everything in it that its owner needs.
+fn kubeconfig_of(
+    connection: &Connection,
+    record: &AccessToken,
+    token: &Token,
+    address: Option<&str>,
+) -> Result<String, Failure> {
+    let server = address.unwrap_or(&connection.server).trim_end_matches('/').to_owned();
+    if !server.starts_with("https://") && address.is_some() {
+        return Err(Failure::usage(format!("--address {server} does not begin with https://"))
+            .hint("a token is only sent over TLS"));
+    }
+    let host = server.split_once("://").map_or(server.as_str(), |(_, rest)| rest).to_owned();
+    if address.is_none() && ["127.", "localhost", "[::1]"].iter().any(|it| host.starts_with(it)) {
+        note(&format!(
+            "it names {server}, which only this machine reaches; --address says another"
+        ));
+    }
+    let access = Access {
+        name: format!("{}@{host}", record.user),
+        server,
+        authority: connection.authority.as_deref().map(token_join::pem),
+        token: token.reveal(),
+        namespace: record.namespace.clone(),
+    };
+    yaml(&access.alone())
+}
+
+/// Named after its owner, whose name may have characters that mean something else in a path.
+fn file_of(user: &str) -> Result<PathBuf, Failure> {
+    match user.contains('/') || user.starts_with('.') || user.is_empty() {
+        true => Err(Failure::usage(format!("there is no file for the name {user:?}"))
+            .hint("-o FILE says where to write")),
+        false => Ok(PathBuf::from(format!("{user}.kubeconfig"))),
+    }
 }
 
 fn record(

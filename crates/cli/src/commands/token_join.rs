@@ -135,7 +135,8 @@ fn object(token: &Token, wanted: &Wanted<'_>, expires: Timestamp) -> Value {
     json!(join_token(token, wanted.site, wanted.stands_for, expires))
 }
 
-fn pem(der: &[u8]) -> String {
+/// The text form of a certificate.
+pub(super) fn pem(der: &[u8]) -> String {
     let text = base64::engine::general_purpose::STANDARD.encode(der);
     let lines: Vec<&str> =
         text.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).unwrap_or("")).collect();

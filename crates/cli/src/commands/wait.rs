@@ -63,7 +63,11 @@ pub(super) async fn run(shell: &mut Shell, args: &WaitArgs) -> Result<Exit, Fail
                 .hint("name them, select them with -l, or take all with --all"));
         }
     }
-    let connection = shell.connect().await?;
+    let connection = match goal {
+        // With its namespace, everything in it is gone.
+        Goal::Delete => shell.connect_anywhere().await?,
+        Goal::Condition { .. } | Goal::Field { .. } | Goal::Create => shell.connect().await?,
+    };
     let started = moment::monotonic();
     let mut count = 0;
     for target in &targets {

@@ -78,6 +78,7 @@ impl Out {
 pub(crate) enum Paint {
     Red,
     Green,
+    Yellow,
     Cyan,
 }
 
@@ -86,6 +87,7 @@ pub(crate) fn painted(paint: Paint, text: &str, colour: bool) -> String {
     let code = match paint {
         Paint::Red => "31",
         Paint::Green => "32",
+        Paint::Yellow => "33",
         Paint::Cyan => "36",
     };
     match colour {

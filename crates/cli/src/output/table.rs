@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::output::harmless;
+use crate::output::{Paint, harmless, painted};
 
 const GAP: usize = 3;
 
@@ -30,10 +30,21 @@ impl Grid {
     }
 
     pub(crate) fn to_text(&self) -> String {
+        self.to_coloured_text(false)
+    }
+
+    /// With the words that say how something fares in their colours, if colour is wanted.
+    pub(crate) fn to_coloured_text(&self, colour: bool) -> String {
         let widths = self.widths();
         let mut text = line(&self.header, &widths);
+        let fares: Vec<bool> =
+            self.header.iter().map(|name| STANDINGS.contains(&name.as_str())).collect();
         for row in &self.rows {
-            text.push_str(&line(row, &widths));
+            let mut plain = line(row, &widths);
+            if colour {
+                plain = in_colours(&plain, row, &widths, &fares);
+            }
+            text.push_str(&plain);
         }
         text
     }
@@ -51,6 +62,37 @@ pub(crate) fn line(cells: &[String], widths: &[usize]) -> String {
     }
     text.truncate(text.trim_end().len());
     text.push('\n');
+    text
+}
+
+/// Columns that say how something fares.
+const STANDINGS: [&str; 4] = ["PHASE", "READY", "STATE", "STATUS"];
+
+/// What stands in such a column, and its colour.
+const WORDS: &[(Paint, &[&str])] = &[
+    (Paint::Green, &["Running", "True", "Active", "Idle", "Serving"]),
+    (Paint::Red, &["Degraded", "Unplaceable", "False", "Dead", "Late"]),
+    (Paint::Yellow, &["Pending", "Placing", "Deploying", "Stopped", "Unknown", "Terminating"]),
+];
+
+/// The line with escapes in it, which take no room: the padding was counted without them.
+fn in_colours(plain: &str, row: &[String], widths: &[usize], fares: &[bool]) -> String {
+    let mut text = String::with_capacity(plain.len());
+    let mut rest = plain;
+    for (column, cell) in row.iter().enumerate() {
+        let Some(after) = rest.strip_prefix(cell.as_str()) else { break };
+        let word = WORDS.iter().find(|(_, words)| words.contains(&cell.as_str()));
+        match word.filter(|_| fares.get(column).copied().unwrap_or(false)) {
+            Some((paint, _)) => text.push_str(&painted(*paint, cell, true)),
+            None => text.push_str(cell),
+        }
+        let room =
+            widths.get(column).map_or(0, |width| (width + GAP).saturating_sub(self::width(cell)));
+        let gap = after.len().min(room);
+        text.push_str(&after[..gap]);
+        rest = &after[gap..];
+    }
+    text.push_str(rest);
     text
 }
 
@@ -230,6 +272,20 @@ mod tests {
             database   <none>    <none>   7
         "#]],
         );
+    }
+
+    #[test]
+    fn colours_take_no_room_and_mark_only_how_something_fares() {
+        let grid = from_server(&table(), Columns::All, Prefix::default());
+        let coloured = grid.to_coloured_text(true);
+        assert!(coloured.contains("web        \x1b[32mRunning\x1b[0m   berlin"), "{coloured:?}");
+        let plain = coloured.replace("\x1b[32m", "").replace("\x1b[0m", "");
+        assert_eq!(plain, grid.to_text());
+        let mut named_so = table();
+        named_so["rows"][0]["cells"][0] = json!("Running");
+        named_so["rows"][0]["cells"][1] = json!("<none>");
+        let grid = from_server(&named_so, Columns::All, Prefix::default());
+        assert_eq!(grid.to_coloured_text(true), grid.to_text(), "a name is no phase");
     }
 
     #[test]

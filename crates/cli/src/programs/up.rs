@@ -322,7 +322,9 @@ fn demo_of(api: &Api, home: &Home) -> Demo {
         kubeconfig: home.kubeconfig(),
         shell: demo::Shell {
             demo_folder: places::demo_folder(),
-            kubeconfig: places::default_data_folder().map(|data| places::kubeconfig_in(&data)),
+            kubeconfig: places::login_file()
+                .filter(|login| login.exists())
+                .or_else(|| places::default_data_folder().map(|data| places::kubeconfig_in(&data))),
         },
         note: output::note,
     }
