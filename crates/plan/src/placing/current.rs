@@ -308,7 +308,12 @@ impl<'o> View<'o> {
         let same = |own: &&&Assignment| {
             own.spec.component == at.component && own.spec.replica == at.replica
         };
-        self.own.values().filter(same).any(|own| self.is_settled(own))
+        self.own.values().filter(same).any(|own| self.is_done(own))
+    }
+
+    /// Whether it is up as it was assigned, and not as it was before.
+    pub(super) fn is_done(&self, assignment: &Assignment) -> bool {
+        self.is_settled(assignment) && !is_updating(assignment)
     }
 
     /// Whether its agent has carried out what is assigned, and the instance is up and stays.
@@ -346,6 +351,13 @@ impl<'o> View<'o> {
 pub(super) fn is_available(assignment: &Assignment) -> bool {
     let status = assignment.status.as_ref();
     status.is_some_and(|status| condition::is_true(&status.conditions, AVAILABLE))
+}
+
+/// Whether what it was before still serves, until what it is to be is well.
+fn is_updating(assignment: &Assignment) -> bool {
+    let status = assignment.status.as_ref();
+    let available = status.and_then(|status| condition::find(&status.conditions, AVAILABLE));
+    available.is_some_and(|found| Reason::of(&found.reason) == Some(Reason::Updating))
 }
 
 /// Nodes that are known not to be ready, by themselves or with their site.

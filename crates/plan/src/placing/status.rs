@@ -158,10 +158,10 @@ fn updating(view: &View<'_>, verdict: &Verdict, outdated: &BTreeSet<usize>) -> V
     let was_ready = before
         .into_iter()
         .any(|known| known.kind == READY && known.status == ConditionStatus::True);
-    let settled = |at: &Placement| view.assignment(at).is_some_and(|own| view.is_settled(own));
+    let done = |at: &Placement| view.assignment(at).is_some_and(|own| view.is_done(own));
     let placements = verdict.placements.iter().enumerate();
     let on_their_way =
-        placements.filter(|(number, at)| outdated.contains(number) || !was_ready && !settled(at));
+        placements.filter(|(number, at)| outdated.contains(number) || !was_ready && !done(at));
     on_their_way.map(|(_, at)| place(at)).collect()
 }
 
@@ -181,9 +181,11 @@ fn rolled_back(view: &View<'_>, verdict: &Verdict) -> Option<String> {
 /// The first trouble in full, the others by name.
 fn conflict(unplaced: &[Unplaced]) -> String {
     let Some(first) = unplaced.first() else { return String::new() };
-    let (has, also) = match first.gave_up_after {
-        None => ("has no place", "nor has"),
-        Some(_) => ("waits for a place", "as does"),
+    let (has, also) = match (first.gave_up_after, unplaced.len()) {
+        (None, ..=2) => ("has no place", "neither has"),
+        (None, _) => ("has no place", "neither have"),
+        (Some(_), ..=2) => ("waits for a place", "so does"),
+        (Some(_), _) => ("waits for a place", "so do"),
     };
     let mut text = format!("{}/{} {has}: ", first.component, first.replica);
     text.push_str(&first.reasons.join("; "));

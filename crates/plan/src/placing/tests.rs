@@ -298,8 +298,8 @@ fn takes_nothing_apart_when_there_is_no_place_for_all() {
     check_actions(
         &stage,
         expect![[r#"
-        write the status: Unplaceable: data/0 has no place: needs 9 cpu; the only node, a1, has 4; node a1 would fit with 5 cpu less; nor has web/0
-    "#]],
+            write the status: Unplaceable: data/0 has no place: needs 9 cpu; the only node, a1, has 4; node a1 would fit if it asked for 5 less cpu; neither has web/0
+        "#]],
     );
     stage.settle();
     check_places(
@@ -452,6 +452,35 @@ fn updates_one_instance_after_the_other() {
     assert_eq!(new(&stage), 1, "the first is not up yet");
     stage.settle();
     assert_eq!(new(&stage), 3);
+}
+
+#[test]
+fn an_update_goes_on_when_the_new_one_is_well_and_not_while_the_old_one_serves() {
+    let mut stage = Stage::new(&["a1:4"]);
+    let mut web = component("web", 2, "1");
+    stage.apply("shop", app(&[web.clone()]));
+    stage.settle();
+    web["restartedAt"] = json!("2030-01-31T12:00:00Z");
+    stage.apply("shop", app(&[web]));
+    stage.look(usize::MAX);
+    stage.agents();
+    let told = |stage: &Stage| {
+        let all = stage.observed.assignments.iter();
+        all.filter(|a| a.spec.restarted_at.is_some()).count()
+    };
+    for assignment in &mut stage.observed.assignments {
+        if assignment.spec.restarted_at.is_some() {
+            let status = assignment.status.as_mut().unwrap();
+            let available = status.conditions.iter_mut().find(|known| known.kind == "Available");
+            available.unwrap().reason = "Updating".to_owned();
+        }
+    }
+    stage.look(usize::MAX);
+    assert_eq!(told(&stage), 1);
+    let phase = stage.observed.apps[0].status.as_ref().and_then(|status| status.phase);
+    assert_eq!(phase.map(|phase| phase.as_str()), Some("Deploying"));
+    stage.settle();
+    assert_eq!(told(&stage), 2);
 }
 
 #[test]
