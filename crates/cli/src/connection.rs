@@ -129,12 +129,43 @@ impl Connection {
     }
 
     pub(crate) async fn get_as(&self, path: &str, accept: &str) -> Result<Value, Failure> {
+        match self.get_plain(path, accept).await {
+            Err(failure) if failure.exit == Exit::NotFound => {
+                Err(self.elsewhere(path, failure).await)
+            }
+            answer => answer,
+        }
+    }
+
+    async fn get_plain(&self, path: &str, accept: &str) -> Result<Value, Failure> {
         self.send(Method::GET, path, &[(header::ACCEPT, accept)], Vec::new()).await
+    }
+
+    /// The failure to find an object, with the namespace that it was looked for in, and with those that have
+    /// one of its name: whoever forgets -n is told so.
+    pub(crate) async fn elsewhere(&self, path: &str, failure: Failure) -> Failure {
+        let Some(missing) = Missing::of(path) else { return failure };
+        let query = Query::default()
+            .with("fieldSelector", format!("metadata.name={}", missing.name))
+            .with("limit", "3");
+        let list = self.get_plain(&query.after(&missing.everywhere), JSON).await;
+        let found = list.as_ref().ok().and_then(|list| list["items"].as_array());
+        let found = found.into_iter().flatten();
+        let others: Vec<&str> =
+            found.filter_map(|one| one["metadata"]["namespace"].as_str()).collect();
+        let (namespace, plural) = (missing.namespace, missing.plural);
+        let message = format!("{} in namespace {namespace}", failure.message);
+        let hint = match others.as_slice() {
+            [] => format!("`tombolo get {plural} -A` lists what there is"),
+            [other] => format!("namespace {other} has one of this name: -n {other}"),
+            others => format!("namespaces {} have one of this name: -n", others.join(", ")),
+        };
+        Failure { message, ..failure }.hint(hint)
     }
 
     /// `None` if there is no such object.
     pub(crate) async fn find(&self, path: &str) -> Result<Option<Value>, Failure> {
-        match self.get(path).await {
+        match self.get_plain(path, JSON).await {
             Ok(object) => Ok(Some(object)),
             Err(failure) if failure.exit == Exit::NotFound => Ok(None),
             Err(failure) => Err(failure),
@@ -162,7 +193,7 @@ impl Connection {
 
     pub(crate) async fn require_namespace_of(&self, name: &str) -> Result<(), Failure> {
         let path = catalogue::known("Namespace").object("", name);
-        match self.get(&path).await {
+        match self.get_plain(&path, JSON).await {
             Err(failure) if failure.exit == Exit::NotFound => Err(no_namespace(name)),
             Err(failure) if failure.exit == Exit::Unreachable => Err(failure),
             Ok(_) | Err(_) => Ok(()),
@@ -349,6 +380,29 @@ impl Connection {
     }
 }
 
+/// A path that names an object in a namespace.
+#[derive(Debug, PartialEq, Eq)]
+struct Missing<'a> {
+    namespace: &'a str,
+    plural: &'a str,
+    name: &'a str,
+    /// Its kind in all namespaces.
+    everywhere: String,
+}
+
+impl<'a> Missing<'a> {
+    fn of(path: &'a str) -> Option<Missing<'a>> {
+        let (base, rest) = path.split_once("/namespaces/")?;
+        match rest.split('/').collect::<Vec<&str>>().as_slice() {
+            [namespace, plural, name] => {
+                let everywhere = format!("{base}/{plural}");
+                Some(Missing { namespace, plural, name, everywhere })
+            }
+            _ => None,
+        }
+    }
+}
+
 pub(crate) fn no_namespace(name: &str) -> Failure {
     Failure::new(Exit::NotFound, format!("there is no namespace {name:?}")).hint(format!(
         "`tombolo create namespace {name}` makes it; `tombolo get namespaces` lists what is there"
@@ -504,6 +558,19 @@ mod tests {
             .with_some("limit", Some("5"));
         assert_eq!(query.after("/x"), "/x?labelSelector=a%3Db%2Cc%20in%20%28d%29&limit=5");
         assert_eq!(Query::default().after("/x"), "/x");
+    }
+
+    #[test]
+    fn what_is_missing_is_read_off_its_path() {
+        let missing = Missing::of("/apis/tombolo.dev/v1alpha1/namespaces/lab/apps/web");
+        let everywhere = "/apis/tombolo.dev/v1alpha1/apps".to_owned();
+        assert_eq!(
+            missing,
+            Some(Missing { namespace: "lab", plural: "apps", name: "web", everywhere })
+        );
+        for other in ["/api/v1/namespaces/lab", "/api/v1/namespaces/lab/secrets", "/version"] {
+            assert_eq!(Missing::of(other), None, "{other}");
+        }
     }
 
     #[test]

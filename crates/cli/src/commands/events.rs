@@ -49,6 +49,11 @@ pub(super) async fn run(shell: &mut Shell, args: &EventsArgs) -> Result<Exit, Fa
         shell.out.flush()?;
         if !args.watch {
             if happened.is_empty() {
+                if let Some((kind, name)) = &about {
+                    // Of what is not there, nothing happens either, and that is not the answer.
+                    let resource = connection.resource(kind).await?;
+                    connection.get(&resource.object(&connection.namespace, name)).await?;
+                }
                 note("no events");
             }
             return Ok(Exit::Ok);

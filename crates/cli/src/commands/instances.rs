@@ -69,6 +69,9 @@ pub(super) async fn look(connection: &Connection, wanted: &Wanted) -> Result<Loo
     let app = connection.find(&path).await?;
     let app = app.and_then(|app| serde_json::from_value::<App>(app).ok());
     match never(wanted, &all, app.as_ref()) {
+        Some(failure) if app.is_none() && all.is_empty() => {
+            Err(connection.elsewhere(&path, failure).await)
+        }
         Some(failure) => Err(failure),
         None => Ok(Look::NotYet(not_yet(wanted, app.as_ref()))),
     }

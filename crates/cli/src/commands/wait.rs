@@ -158,8 +158,10 @@ async fn observe(
             Verdict::InVain => return Err(in_vain(subject, object.as_ref())),
             Verdict::Never => {
                 let label = subject.resource.label(subject.name);
-                return Err(Failure::new(Exit::NotFound, format!("{label} is not there"))
-                    .hint("--for=create waits until it is"));
+                let missing = Failure::new(Exit::NotFound, format!("{label} is not there"))
+                    .hint("--for=create waits until it is");
+                let path = subject.resource.object(subject.namespace, subject.name);
+                return Err(connection.elsewhere(&path, missing).await);
             }
         }
         let from = selection::following(&collection, subject.name, resource_version, JSON);
@@ -357,7 +359,7 @@ pub(super) fn parse_goal(text: &str) -> Result<Goal, Failure> {
             let path = parse_path(path).ok_or_else(|| wrong("this is not a path"))?;
             Ok(Goal::Field { path, value: value.map(str::to_owned) })
         }
-        None | Some(_) => Err(wrong("this is nothing to wait for")),
+        None | Some(_) => Err(wrong("there is no such thing to wait for")),
     }
 }
 
