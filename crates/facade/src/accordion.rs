@@ -1,5 +1,7 @@
-//! What ACCORDION asks of a minicloud: `GET /characterization`. The shapes are those of
-//! [`tombolo_host::accordion`]; this brings the Nodes that the caller may see.
+//! What ACCORDION asks of a minicloud: `GET /characterization`. The shapes are in
+//! [`shapes`]; this brings the Nodes that the caller may see.
+
+mod shapes;
 
 use axum::extract::Query;
 use axum::http::StatusCode;
@@ -10,7 +12,6 @@ use axum::{Extension, Json, Router};
 use kube::api::{Api, ListParams};
 use serde::Deserialize;
 use tombolo_gate::Caller;
-use tombolo_host::accordion;
 use tombolo_identity::Role;
 use tombolo_model::Node;
 
@@ -43,15 +44,15 @@ async fn characterization(
     };
     match (asked.format.as_deref(), asked.shape.as_deref()) {
         (None | Some("json"), None | Some("devices")) => {
-            Ok(Json(accordion::json_of_all(&nodes)).into_response())
+            Ok(Json(shapes::json_of_all(&nodes)).into_response())
         }
         (None | Some("json"), Some("topics")) => {
             let now = f64::from(u32::try_from(time_of_day().as_second()).unwrap_or(u32::MAX));
-            Ok(Json(accordion::json_by_topic(&nodes, now, "")).into_response())
+            Ok(Json(shapes::json_by_topic(&nodes, now, "")).into_response())
         }
         (None | Some("json"), Some(_)) => wrong("shape", "devices or topics"),
         (Some("tosca"), None) => {
-            let text = accordion::tosca_of_all(&nodes);
+            let text = shapes::tosca_of_all(&nodes);
             Ok(([(CONTENT_TYPE, "application/yaml")], text).into_response())
         }
         (Some("tosca"), Some(_)) => wrong("shape", "for json only"),

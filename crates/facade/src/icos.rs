@@ -12,6 +12,7 @@ mod manifest;
 mod matchmake;
 mod resource;
 mod told;
+pub mod topology;
 
 use axum::Router;
 use axum::routing::{any, get, post};

@@ -7,8 +7,10 @@
 
 mod accordion;
 mod clock;
-mod icos;
+pub mod icos;
 mod refusal;
+#[cfg(test)]
+mod testing;
 
 use axum::Router;
 

@@ -5,7 +5,6 @@
 //! called over the network. Each module has functions that turn text into values, and a thin one
 //! that reads the text. Start with [`characterise`], then [`security::TABLES`].
 
-pub mod accordion;
 mod clean;
 pub mod devices;
 pub mod disks;

@@ -1,11 +1,7 @@
-//! Readers of topologies that other systems write. The native one needs no reader: it is Site, Node
-//! and Link documents. Called by `match --topology` and by the matchmaking facade.
-
-mod icos;
+//! What a file says of a continuum. The native form needs no reader: it is Site, Node and Link
+//! documents. Readers of other forms are in the facades of the projects that write them.
 
 use tombolo_model::{Link, Node, Site, Trouble};
-
-pub use icos::icos;
 
 /// Sites, nodes and links from a file, and what of it could not be used.
 #[derive(Clone, Debug, Default, PartialEq)]

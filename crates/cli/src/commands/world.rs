@@ -6,9 +6,10 @@ use std::{collections::BTreeMap, io, time::Duration};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tombolo_descriptor::{Colour, Format, NoFiles, Reading, Source, render, render_notes};
+use tombolo_facade::icos;
 use tombolo_model::{About, App, Trouble, TroubleKind, explanation::Search, keys, validate};
 use tombolo_placement::select::{Limits, WORK_DEFAULT};
-use tombolo_placement::topology::{Topology, icos};
+use tombolo_placement::topology::Topology;
 use tombolo_plan::explaining::Seen;
 use tombolo_plan::placing::Observed;
 
@@ -37,7 +38,7 @@ pub(super) fn topology(paths: &[String]) -> Result<Topology, Failure> {
     for text in files::texts_up_to(TOPOLOGY_BYTES_MAX, paths, io::stdin())? {
         match json_of(&text) {
             Some(document) if document.get("apiVersion").is_none() => {
-                let read = icos(&document)
+                let read = icos::topology::read(&document)
                     .map_err(|trouble| Failure::failed(format!("{}: {trouble}", text.name)))?;
                 found.topology.sites.extend(read.sites);
                 found.topology.nodes.extend(read.nodes);

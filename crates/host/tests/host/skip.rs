@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
 
 /// Whether files written here belong to root, as the checks want theirs to. Without that, `test` is
 /// noted as skipped.
@@ -12,25 +11,6 @@ pub(crate) fn unless_root(test: &str) -> bool {
         skip(test, "only root can write files that belong to root");
     }
     !root
-}
-
-/// The text of a file of the projects whose formats we speak, which are not part of this
-/// repository. Without it, `test` is noted as skipped.
-pub(crate) fn unless_shared(test: &str, path: &str) -> Option<String> {
-    let found = folder().and_then(|folder| fs::read_to_string(folder.join(path)).ok());
-    if found.is_none() {
-        skip(test, &format!("{path} is not there (set TOMBOLO_SHARED to the folder that has it)"));
-    }
-    found
-}
-
-/// `TOMBOLO_SHARED`, or a folder `shared` beside the workspace or above it.
-fn folder() -> Option<PathBuf> {
-    if let Ok(folder) = std::env::var("TOMBOLO_SHARED") {
-        return Some(PathBuf::from(folder));
-    }
-    let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
-    above.map(|folder| folder.join("shared")).find(|folder| folder.join("FORMATS.md").is_file())
 }
 
 fn skip(test: &str, reason: &str) {

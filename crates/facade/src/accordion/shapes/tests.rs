@@ -5,38 +5,33 @@ use std::collections::BTreeSet;
 
 use expect_test::expect;
 use serde_json::{Value, json};
-use tombolo_host::{Ask, accordion, characterise};
-use tombolo_model::node::NodeStatus;
-use tombolo_model::site::Location;
 use tombolo_model::{Node, NodeSpec};
 
-use super::fixture::{self, Fixture};
-use super::skip;
+use super::{json_by_topic, json_of_all, tosca_of_all};
+use crate::testing::sample;
 
-fn node(name: &str, fixture: &Fixture) -> Node {
-    let athens = Location {
-        continent: Some("Europe".into()),
-        country: Some("Greece".into()),
-        city: Some("Athens".into()),
-        latitude: Some(37.98),
-        longitude: Some(23.73),
-        ..Location::default()
-    };
-    let written = fixture.write();
-    let ask = Ask { location: Some(&athens), ..Ask::default() };
-    let machine = characterise(&written.root, &ask);
-    let mut node = Node::new(name, NodeSpec::default());
-    node.status = Some(NodeStatus {
-        characteristics: Some(machine.characteristics),
-        addresses: machine.addresses,
-        ..NodeStatus::default()
-    });
-    node
+/// A server of eight threads with a GPU, as its agent has described it.
+fn rack7() -> Node {
+    node(include_str!("nodes/rack7.json"))
+}
+
+/// A laptop.
+fn bag() -> Node {
+    node(include_str!("nodes/bag.json"))
+}
+
+/// A Raspberry Pi.
+fn pi_door() -> Node {
+    node(include_str!("nodes/pi-door.json"))
+}
+
+fn node(text: &str) -> Node {
+    serde_json::from_str(text).unwrap()
 }
 
 #[test]
 fn a_node_as_a_device() {
-    let shown = accordion::json(&node("rack7", &fixture::server()));
+    let shown = super::json(&rack7());
     expect![[r#"
         {
           "device": {
@@ -131,13 +126,13 @@ fn a_node_as_tosca() {
                     distribution: "debian"
                     version: "12"
     "#]]
-    .assert_eq(&accordion::tosca(&node("pi-door", &fixture::raspberry_pi())));
+    .assert_eq(&tosca_of_all([&pi_door()]));
 }
 
 #[test]
 fn a_node_that_nobody_has_looked_at_yet() {
     let new = Node::new("new", NodeSpec::default());
-    assert_eq!(accordion::json(&new)["device"]["RAM(bytes)"], "None");
+    assert_eq!(super::json(&new)["device"]["RAM(bytes)"], "None");
     expect![[r#"
         tosca_definitions_version: tosca_simple_yaml_1_2
 
@@ -159,8 +154,8 @@ fn a_node_that_nobody_has_looked_at_yet() {
                     architecture: "unknown"
                     type: "linux"
     "#]]
-    .assert_eq(&accordion::tosca(&new));
-    let empty = accordion::tosca_of_all(std::iter::empty());
+    .assert_eq(&tosca_of_all([&new]));
+    let empty = tosca_of_all(std::iter::empty());
     assert!(empty.ends_with("node_templates: {}\n"));
 }
 
@@ -168,20 +163,20 @@ fn a_node_that_nobody_has_looked_at_yet() {
 fn a_name_cannot_break_out_of_the_document() {
     let mut odd = Node::new("a", NodeSpec::default());
     odd.metadata.name = Some("x\"\n  evil: yes".into());
-    let document = accordion::tosca(&odd);
+    let document = tosca_of_all([&odd]);
     assert!(!document.contains("\n  evil"), "{document}");
 }
 
 #[test]
 fn several_nodes_by_topic() {
-    let nodes = [node("rack7", &fixture::server()), node("bag", &fixture::laptop())];
-    let shown = accordion::json_by_topic(&nodes, 1_663_065_257.826, "mini-1");
+    let nodes = [rack7(), bag()];
+    let shown = json_by_topic(&nodes, 1_663_065_257.826, "mini-1");
     assert_eq!(shown["timestamp"], json!(1_663_065_257.826));
     assert_eq!(shown["CPU Characterization"][0]["node_cpu_cores"], "8");
     assert_eq!(shown["Battery Characterization"][1]["node_battery_percent"], "80");
     assert_eq!(shown["Location Characterization"][1]["node_latitude"], "37.98");
     assert_eq!(shown["GPU Characterization"][0]["quantity"], "1");
-    assert_eq!(accordion::json_of_all(&nodes).as_array().map(Vec::len), Some(2));
+    assert_eq!(json_of_all(&nodes).as_array().map(Vec::len), Some(2));
 }
 
 /// The shape is theirs if every name in their file is also in ours.
@@ -189,9 +184,9 @@ fn several_nodes_by_topic() {
 fn the_topics_have_the_fields_of_the_projects_own_answer() {
     let test = "the_topics_have_the_fields_of_the_projects_own_answer";
     let path = "data/accordion/monitoring/characterization.json";
-    let Some(text) = skip::unless_shared(test, path) else { return };
+    let Some(text) = sample(test, path) else { return };
     let theirs: Value = serde_json::from_str(&text).unwrap();
-    let ours = accordion::json_by_topic([&node("rack7", &fixture::server())], 1.0, "");
+    let ours = json_by_topic([&rack7()], 1.0, "");
     assert_eq!(fields(&theirs, ""), fields(&ours, ""));
 }
 

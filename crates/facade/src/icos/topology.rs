@@ -1,5 +1,6 @@
 //! The taxonomy of the ICOS aggregator: clusters with nodes, as JSON. Both of its forms are read:
 //! pods under the cluster, and pods under each node; pods themselves are of no interest here.
+//! Called by `tombolo match`.
 //!
 //! Names stay as they are, also where our API would not take them: an answer must name what the
 //! question named.
@@ -16,8 +17,7 @@ use tombolo_model::site::Location;
 use tombolo_model::{
     About, BitRate, Bytes, Cpu, Engine, Node, NodeSpec, NodeStatus, Site, SiteSpec, Trouble, keys,
 };
-
-use super::Topology;
+use tombolo_placement::topology::Topology;
 
 /// The aggregator of a large federation knows some thousand.
 const NODES_MAX: usize = 100_000;
@@ -26,7 +26,7 @@ const PARTS_MAX: usize = 256;
 
 /// Reads a taxonomy. Whatever is missing in it is missing in the result; only a document of another
 /// kind is an error.
-pub fn icos(document: &Value) -> Result<Topology, Trouble> {
+pub fn read(document: &Value) -> Result<Topology, Trouble> {
     let Some(clusters) = document.get("cluster") else {
         let says = "it has no \"cluster\", so it is not the taxonomy of an ICOS aggregator";
         return Err(Trouble::new(About::Topology, says));

@@ -1,5 +1,5 @@
-//! Nodes in the shapes of ACCORDION, for `GET /characterization?format=json|tosca`. Called by the
-//! facade; pure: a Node in, JSON or YAML out.
+//! Nodes in the shapes of ACCORDION, for `GET /characterization?format=json|tosca`. Called by
+//! [`super::characterization`]; pure: a Node in, JSON or YAML out.
 //!
 //! There are two JSON shapes: a list of devices, which the resource index also queries
 //! (`device.CPU.cores`), and a later one with a table for each topic. What a Node does not know is
@@ -19,7 +19,7 @@ const DEDICATED: &str = "Dedicated graphics processing";
 const INTEGRATED: &str = "Intergated graphics processing";
 
 /// One Node as an element of the list of devices.
-pub fn json(node: &Node) -> Value {
+pub(super) fn json(node: &Node) -> Value {
     let about = About::new(node);
     let what = about.what;
     let memory = what.memory.map_or(json!(NOTHING), |memory| json!(memory.get()));
@@ -53,13 +53,13 @@ pub fn json(node: &Node) -> Value {
 }
 
 /// All Nodes as the list of devices.
-pub fn json_of_all<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> Value {
+pub(super) fn json_of_all<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> Value {
     Value::Array(nodes.into_iter().map(json).collect())
 }
 
 /// All Nodes in the later shape: a table for each topic, all values text. `timestamp` is in seconds
 /// since 1970.
-pub fn json_by_topic<'a>(
+pub(super) fn json_by_topic<'a>(
     nodes: impl IntoIterator<Item = &'a Node>,
     timestamp: f64,
     minicloud: &str,
@@ -78,13 +78,8 @@ pub fn json_by_topic<'a>(
     Value::Object(answer)
 }
 
-/// One Node as a TOSCA document.
-pub fn tosca(node: &Node) -> String {
-    tosca_of_all(std::iter::once(node))
-}
-
 /// All Nodes as one TOSCA document, in the node types of ACCORDION's application models.
-pub fn tosca_of_all<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> String {
+pub(super) fn tosca_of_all<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> String {
     let mut text = String::from(
         "tosca_definitions_version: tosca_simple_yaml_1_2\n\n\
          description: Characterization of nodes\n\n\
@@ -385,3 +380,6 @@ impl Block {
 fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
+
+#[cfg(test)]
+mod tests;
