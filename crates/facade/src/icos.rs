@@ -5,6 +5,7 @@ mod controller;
 mod deployment;
 mod group;
 mod incompliance;
+pub(crate) mod index;
 mod job;
 mod jobmanager;
 mod logs;
@@ -14,12 +15,13 @@ mod resource;
 mod told;
 pub mod topology;
 
-use axum::Router;
 use axum::routing::{any, get, post};
+use axum::{Extension, Router};
 
 use crate::clock::Clock;
+use index::Index;
 
-pub(crate) fn router(clock: Clock) -> Router {
+pub(crate) fn router(clock: Clock, index: Index) -> Router {
     let all = || get(deployment::list).post(deployment::create);
     let one = || get(deployment::show).put(deployment::replace).delete(deployment::delete);
     let controllers = || get(controller::list).post(controller::register);
@@ -40,4 +42,5 @@ pub(crate) fn router(clock: Clock) -> Router {
         .route("/api/v3/resource/{id}", get(resource::show))
         .route("/matchmake", post(matchmake::propose))
         .merge(jobmanager::router(clock))
+        .layer(Extension(index))
 }

@@ -41,7 +41,7 @@ async fn server() -> Server {
     let store = Store::open(folder.path(), Options::default()).expect("a new store");
     let admin = Token::from_bytes([7; 32]).hash();
     let api = Api::open(store, admin).await.expect("the first objects are written");
-    let api = api.serving(tombolo_facade::router());
+    let api = api.serving(tombolo_facade::router(tombolo_facade::Index::default()));
     Server { api, _folder: folder }
 }
 

@@ -147,6 +147,7 @@ async fn the_loops_of_a_server_are_shown_and_well() {
             "foreign",
             "garbage",
             "gate",
+            "job-index",
             "leases",
             "mirrors",
             "oversight",

@@ -9,6 +9,7 @@ use kube::Client;
 use tokio::task::JoinHandle;
 use tombolo_apiserver::{Api, garbage};
 use tombolo_controller::{BeforeLook, Board, keep};
+use tombolo_facade::Index;
 use tombolo_gate::Gate;
 use tombolo_identity::Subject;
 use tombolo_identity::home::Home;
@@ -37,6 +38,12 @@ pub(super) fn collect_garbage(api: &Api, board: &Board, before: BeforeLook) -> J
 pub(super) fn listen(gate: Gate, board: &Board, client: Client) {
     let board = board.clone();
     tokio::spawn(async move { keep(&board, &client, "gate", || gate.clone().listen()).await });
+}
+
+/// Where the facades find jobs and groups by their ids.
+pub(super) fn index(index: Index, board: &Board, client: Client) {
+    let board = board.clone();
+    tokio::spawn(async move { keep(&board, &client, "job-index", || index.keep(&client)).await });
 }
 
 /// With itself, and with the lighthouse that was named.

@@ -171,7 +171,8 @@ async fn serve(args: &UpArgs, data: &Path, part: &Part) -> anyhow::Result<()> {
         .limited(limits(&args.limits)?);
     let gate = Gate::open(api.client(Subject::system("gate")), Some(home.authority.clone()))?;
     let board = Board::new(Clock::start());
-    let routes = tombolo_facade::router().merge(loops::route(board.clone()));
+    let jobs = tombolo_facade::Index::default();
+    let routes = tombolo_facade::router(jobs.clone()).merge(loops::route(board.clone()));
     let routes = match part {
         // It decides nothing that could be explained.
         Part::Lighthouse => routes,
@@ -184,6 +185,7 @@ async fn serve(args: &UpArgs, data: &Path, part: &Part) -> anyhow::Result<()> {
     kept::collect_garbage(&api, &board, Arc::new(|_| ()));
     let own = api.client(Subject::system("gate"));
     kept::listen(gate.clone(), &board, own.clone());
+    kept::index(jobs, &board, own.clone());
     let addresses = kept::addresses(&home, &args.names, address);
     kept::register(gate, &board, &own, addresses, args.lighthouse.clone());
     if *part != Part::Lighthouse {

@@ -6,7 +6,7 @@
 //! who write claims are not believed. It is lost with the process, and then every claim gets its full
 //! time again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -93,10 +93,8 @@ impl Claims {
     }
 
     /// Forgets what is not there any more.
-    pub(crate) fn retain(&self, assignments: &[Assignment]) {
-        let known: BTreeSet<&str> =
-            assignments.iter().filter_map(|one| one.metadata.uid.as_deref()).collect();
-        self.memory().retain(|uid| known.contains(uid));
+    pub(crate) fn retain(&self, is_there: impl Fn(&str) -> bool) {
+        self.memory().retain(is_there);
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {

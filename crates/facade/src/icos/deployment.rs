@@ -6,6 +6,7 @@ use axum::extract::{Path, Query};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use futures::future::try_join_all;
+use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{
     ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
@@ -13,12 +14,14 @@ use kube::api::{
 use kube::core::GroupVersionKind;
 use kube::{Api, Client, ResourceExt};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tombolo_descriptor::{NoFiles, Reading, Source, report};
 use tombolo_gate::{Caller, Log};
 use tombolo_model::errand::LogOptions;
 use tombolo_model::{App, Assignment};
 
+use super::index::{Address, Index};
 use super::{job, logs};
 use crate::refusal::Refusal;
 
@@ -31,6 +34,9 @@ const LOG_LINES_DEFAULT: u32 = 100;
 const LOG_LINES_MAX: u32 = 10_000;
 /// A node that is gone holds up its own answer for seconds; this many wait together.
 const LOGS_AT_ONCE: usize = 8;
+/// More objects than this are listed together instead of read one by one.
+pub(super) const READ_EACH_MAX: usize = 256;
+const READ_AT_ONCE: usize = 16;
 pub(super) const NAMESPACE_DEFAULT: &str = "default";
 
 pub(crate) async fn list(Extension(caller): Extension<Caller>) -> Answer {
@@ -39,9 +45,13 @@ pub(crate) async fn list(Extension(caller): Extension<Caller>) -> Answer {
     Ok(Json(apps.iter().map(|app| job::group(app, &assignments)).collect()))
 }
 
-pub(crate) async fn show(Extension(caller): Extension<Caller>, Path(id): Path<String>) -> Answer {
-    let app = find(&caller.client, &id).await?;
-    Ok(Json(job::group(&app, &assignments(&caller.client).await?)))
+pub(crate) async fn show(
+    Extension(caller): Extension<Caller>,
+    Extension(index): Extension<Index>,
+    Path(id): Path<String>,
+) -> Answer {
+    let app = find(&caller.client, &index, &id).await?;
+    Ok(Json(job::group(&app, &own(&caller.client, &index, &app).await?)))
 }
 
 /// The body is a descriptor of any format, or JSON with the descriptor as `content`.
@@ -70,10 +80,11 @@ pub(super) async fn bring(
 
 pub(crate) async fn replace(
     Extension(caller): Extension<Caller>,
+    Extension(index): Extension<Index>,
     Path(id): Path<String>,
     body: Bytes,
 ) -> Answer {
-    let old = find(&caller.client, &id).await?;
+    let old = find(&caller.client, &index, &id).await?;
     let reading = read(&body)?;
     let same = |app: &App| app.metadata.name == old.metadata.name;
     if !reading.apps.iter().all(same) {
@@ -84,8 +95,12 @@ pub(crate) async fn replace(
     Ok(Json(write(&caller.client, &reading).await?))
 }
 
-pub(crate) async fn delete(Extension(caller): Extension<Caller>, Path(id): Path<String>) -> Answer {
-    let app = find(&caller.client, &id).await?;
+pub(crate) async fn delete(
+    Extension(caller): Extension<Caller>,
+    Extension(index): Extension<Index>,
+    Path(id): Path<String>,
+) -> Answer {
+    let app = find(&caller.client, &index, &id).await?;
     let api: Api<App> = Api::namespaced(caller.client.clone(), &namespace(&app));
     let params = DeleteParams::default().preconditions(kube::api::Preconditions {
         uid: app.metadata.uid.clone(),
@@ -95,24 +110,33 @@ pub(crate) async fn delete(Extension(caller): Extension<Caller>, Path(id): Path<
     Ok(Json(job::group(&app, &[])))
 }
 
-pub(crate) async fn start(extension: Extension<Caller>, id: Path<String>) -> Answer {
-    set_stopped(extension, id, false).await
+pub(crate) async fn start(
+    caller: Extension<Caller>,
+    index: Extension<Index>,
+    id: Path<String>,
+) -> Answer {
+    set_stopped(caller, index, id, false).await
 }
 
-pub(crate) async fn stop(extension: Extension<Caller>, id: Path<String>) -> Answer {
-    set_stopped(extension, id, true).await
+pub(crate) async fn stop(
+    caller: Extension<Caller>,
+    index: Extension<Index>,
+    id: Path<String>,
+) -> Answer {
+    set_stopped(caller, index, id, true).await
 }
 
 async fn set_stopped(
     Extension(caller): Extension<Caller>,
+    Extension(index): Extension<Index>,
     Path(id): Path<String>,
     stopped: bool,
 ) -> Answer {
-    let app = find(&caller.client, &id).await?;
+    let app = find(&caller.client, &index, &id).await?;
     let api: Api<App> = Api::namespaced(caller.client.clone(), &namespace(&app));
     let patch = Patch::Merge(json!({"spec": {"stopped": stopped}}));
     let app = api.patch(&app.name_any(), &PatchParams::default(), &patch).await?;
-    Ok(Json(job::group(&app, &assignments(&caller.client).await?)))
+    Ok(Json(job::group(&app, &own(&caller.client, &index, &app).await?)))
 }
 
 #[derive(Debug, Deserialize)]
@@ -125,16 +149,13 @@ pub(crate) struct LogsQuery {
 /// why.
 pub(crate) async fn logs(
     Extension(caller): Extension<Caller>,
+    Extension(index): Extension<Index>,
     Path(id): Path<String>,
     Query(query): Query<LogsQuery>,
 ) -> Result<String, Refusal> {
-    let app = find(&caller.client, &id).await?;
-    let mut own = assignments(&caller.client).await?;
-    let wanted = |one: &Assignment| {
-        let named = query.component.as_ref().is_none_or(|name| *name == one.spec.component);
-        job::belongs(one, &app) && named
-    };
-    own.retain(wanted);
+    let app = find(&caller.client, &index, &id).await?;
+    let mut own = own(&caller.client, &index, &app).await?;
+    own.retain(|one| query.component.as_ref().is_none_or(|name| *name == one.spec.component));
     own.sort_by_key(|one| (one.spec.component.clone(), one.spec.replica, one.name_any()));
     let not_asked = own.len().saturating_sub(logs::INSTANCES_MAX);
     own.truncate(logs::INSTANCES_MAX);
@@ -239,12 +260,56 @@ pub(super) async fn apps(client: &Client) -> Result<Vec<App>, Refusal> {
     Ok(api.list(&ListParams::default()).await?.items)
 }
 
-pub(super) async fn assignments(client: &Client) -> Result<Vec<Assignment>, Refusal> {
+async fn assignments(client: &Client) -> Result<Vec<Assignment>, Refusal> {
     let api: Api<Assignment> = Api::all(client.clone());
     Ok(api.list(&ListParams::default()).await?.items)
 }
 
-pub(super) async fn find(client: &Client, id: &str) -> Result<App, Refusal> {
+/// The jobs of an App.
+pub(super) async fn own(
+    client: &Client,
+    index: &Index,
+    app: &App,
+) -> Result<Vec<Assignment>, Refusal> {
+    let places = index.jobs_of(&namespace(app), &app.name_any());
+    let mut own = match places.filter(|places| places.len() <= READ_EACH_MAX) {
+        Some(places) => read_each(client, &places).await?,
+        None => assignments(client).await?,
+    };
+    own.retain(|one| job::belongs(one, app));
+    Ok(own)
+}
+
+/// What is at these places, with the rights of the client. What has gone meanwhile is left out.
+pub(super) async fn read_each<K>(client: &Client, places: &[Address]) -> Result<Vec<K>, Refusal>
+where
+    K: kube::Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+    K: Clone + std::fmt::Debug + DeserializeOwned,
+{
+    let mut read = Vec::new();
+    for some in places.chunks(READ_AT_ONCE) {
+        let some: Vec<_> =
+            some.iter().cloned().map(|place| read_one(client.clone(), place)).collect();
+        read.extend(try_join_all(some).await?.into_iter().flatten());
+    }
+    Ok(read)
+}
+
+async fn read_one<K>(client: Client, (namespace, name): Address) -> Result<Option<K>, kube::Error>
+where
+    K: kube::Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+    K: Clone + std::fmt::Debug + DeserializeOwned,
+{
+    let api: Api<K> = Api::namespaced(client, &namespace);
+    api.get_opt(&name).await
+}
+
+/// By the index; one that is too new for it is looked for among all.
+pub(super) async fn find(client: &Client, index: &Index, id: &str) -> Result<App, Refusal> {
+    let known: Vec<App> = read_each(client, &index.groups(id)).await?;
+    if let Some(app) = known.into_iter().find(|app| app.metadata.uid.as_deref() == Some(id)) {
+        return Ok(app);
+    }
     let found = apps(client).await?.into_iter().find(|app| app.metadata.uid.as_deref() == Some(id));
     found.ok_or_else(|| Refusal::not_found(format!("there is no deployment {id:?}")))
 }

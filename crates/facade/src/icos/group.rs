@@ -12,6 +12,7 @@ use tombolo_gate::Caller;
 use tombolo_model::App;
 
 use super::deployment;
+use super::index::Index;
 use super::job;
 use crate::refusal::Refusal;
 
@@ -41,13 +42,17 @@ async fn create(
 }
 
 /// The description is all that a group has to change: its jobs are decided by its descriptor.
-async fn describe(Extension(caller): Extension<Caller>, body: Bytes) -> Answer {
+async fn describe(
+    Extension(caller): Extension<Caller>,
+    Extension(index): Extension<Index>,
+    body: Bytes,
+) -> Answer {
     let wrong = |why: String| Refusal::new(StatusCode::BAD_REQUEST, why);
     let body: Value = serde_json::from_slice(&body)
         .map_err(|error| wrong(format!("the body is not JSON: {error}")))?;
     let id = body["id"].as_str().or(body["ID"].as_str());
     let id = id.ok_or_else(|| wrong("JobGroup UUID is required".to_owned()))?;
-    let app = deployment::find(&caller.client, id).await?;
+    let app = deployment::find(&caller.client, &index, id).await?;
     let name = body["appName"].as_str();
     if name.is_some_and(|name| name != app.name_any()) {
         let message = format!("the group is called {:?}, and cannot be renamed", app.name_any());
@@ -59,5 +64,5 @@ async fn describe(Extension(caller): Extension<Caller>, body: Bytes) -> Answer {
     let api: Api<App> = Api::namespaced(caller.client.clone(), &deployment::namespace(&app));
     let patch = Patch::Merge(json!({"spec": {"description": description}}));
     let app = api.patch(&app.name_any(), &PatchParams::default(), &patch).await?;
-    Ok(Json(job::group(&app, &deployment::assignments(&caller.client).await?)))
+    Ok(Json(job::group(&app, &deployment::own(&caller.client, &index, &app).await?)))
 }

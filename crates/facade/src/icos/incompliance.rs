@@ -13,6 +13,7 @@ use tombolo_gate::Caller;
 use tombolo_model::App;
 
 use super::deployment;
+use super::index::Index;
 use crate::refusal::Refusal;
 
 #[derive(Debug, Deserialize)]
@@ -44,6 +45,7 @@ enum Remedy {
 /// The answer is what was told, with the deployment that it is about.
 pub(super) async fn tell(
     Extension(caller): Extension<Caller>,
+    Extension(index): Extension<Index>,
     body: Bytes,
 ) -> Result<Json<Value>, Refusal> {
     let wrong = |problem: String| Refusal::new(StatusCode::BAD_REQUEST, problem);
@@ -52,7 +54,7 @@ pub(super) async fn tell(
     let found: Incompliance = serde_json::from_value(Value::Object(told.clone()))
         .map_err(|error| wrong(format!("an incompliance: {error}")))?;
     let remedy = remedy(&found.remediation)?;
-    let app = subject(&caller, &found.subject).await?;
+    let app = subject(&caller, &index, &found.subject).await?;
     if remedy != Remedy::Nothing {
         let component = &found.subject.app_component;
         let changed = remedied(app.clone(), component, remedy).map_err(unprocessable)?;
@@ -85,20 +87,24 @@ fn remedy(word: &str) -> Result<Remedy, Refusal> {
 }
 
 /// By its id, or by a name that is there once.
-async fn subject(caller: &Caller, subject: &Subject) -> Result<App, Refusal> {
-    let apps = deployment::apps(&caller.client).await?;
-    let is_it = |app: &&App| match subject.app_instance.as_str() {
-        "" => app.name_any() == subject.app_name,
-        id => app.uid().as_deref() == Some(id),
-    };
-    let mut found = apps.iter().filter(is_it);
+async fn subject(caller: &Caller, index: &Index, subject: &Subject) -> Result<App, Refusal> {
     let (name, id) = (&subject.app_name, &subject.app_instance);
+    let missing = || unprocessable(format!("there is no deployment {name:?} {id}"));
+    if !id.is_empty() {
+        let found = deployment::find(&caller.client, index, id).await;
+        return found.map_err(|refusal| match refusal.code() {
+            StatusCode::NOT_FOUND => missing(),
+            _ => refusal,
+        });
+    }
+    let apps = deployment::apps(&caller.client).await?;
+    let mut found = apps.iter().filter(|app| app.name_any() == *name);
     match (found.next(), found.next()) {
         (Some(app), None) => Ok(app.clone()),
         (Some(_), Some(_)) => {
             Err(unprocessable(format!("there are several {name:?}: say which by appInstance")))
         }
-        (None, _) => Err(unprocessable(format!("there is no deployment {name:?} {id}"))),
+        (None, _) => Err(missing()),
     }
 }
 

@@ -19,9 +19,11 @@ use serde_json::{Value, json};
 use tombolo_gate::Caller;
 use tombolo_identity::Role;
 use tombolo_model::keys::FINALIZER_ASSIGNMENT;
-use tombolo_model::{App, Assignment, AssignmentStatus, Node};
+use tombolo_model::{App, Assignment, AssignmentStatus, Engine, Node};
 
 use super::claims::{Asker, Claims, Served, claimed, is_listed};
+use super::deployment::READ_EACH_MAX;
+use super::index::Index;
 use super::job::{self, State, Type};
 use super::told::Told;
 use super::{deployment, group, incompliance};
@@ -76,14 +78,22 @@ async fn list(Extension(caller): Extension<Caller>) -> Answer {
     Ok(Json(assignments(&caller).await?.iter().map(shown).collect()))
 }
 
-async fn show(Extension(caller): Extension<Caller>, Path(id): Path<String>) -> Answer {
-    let assignment = find(&caller, &id).await?;
+async fn show(
+    Extension(caller): Extension<Caller>,
+    Extension(index): Extension<Index>,
+    Path(id): Path<String>,
+) -> Answer {
+    let assignment = find(&caller, &index, &id).await?;
     Ok(Json(job::job(&assignment, app_of(&caller, &assignment).await?.as_ref())))
 }
 
 /// Ours go by uid; a resource may also go by the number that its deployment manager gave it.
-async fn resource(Extension(caller): Extension<Caller>, Path(id): Path<String>) -> Answer {
-    Ok(Json(job::resource(&find(&caller, &id).await?)))
+async fn resource(
+    Extension(caller): Extension<Caller>,
+    Extension(index): Extension<Index>,
+    Path(id): Path<String>,
+) -> Answer {
+    Ok(Json(job::resource(&find(&caller, &index, &id).await?)))
 }
 
 #[derive(Debug, Deserialize)]
@@ -95,15 +105,17 @@ struct ExecutableQuery {
 async fn executable(
     shared: Shared<Arc<Claims>>,
     extension: Extension<Caller>,
+    index: Extension<Index>,
     Path(orchestrator): Path<String>,
     Query(query): Query<ExecutableQuery>,
 ) -> Answer {
-    executable_of(shared, extension, Path((orchestrator, query.icos_agent_id))).await
+    executable_of(shared, extension, index, Path((orchestrator, query.icos_agent_id))).await
 }
 
 async fn executable_of(
     Shared(claims): Shared<Arc<Claims>>,
     Extension(caller): Extension<Caller>,
+    Extension(index): Extension<Index>,
     Path((orchestrator, owner)): Path<(String, String)>,
 ) -> Answer {
     check_owner(&owner)?;
@@ -111,11 +123,12 @@ async fn executable_of(
         let message = format!("{orchestrator:?} is none of ocm, nuvla, docker, host");
         Refusal::new(StatusCode::BAD_REQUEST, message)
     })?;
-    let assignments = assignments(&caller).await?;
-    let served = served(&caller).await?;
-    if node_of(&caller).is_none() {
-        claims.retain(&assignments);
+    let assignments = unfinished(&caller, &index, engine).await?;
+    claims.retain(|uid| index.has_job(uid).unwrap_or(true));
+    if assignments.is_empty() {
+        return Ok(Json(json!([])));
     }
+    let served = served(&caller).await?;
     let asker = Asker { owner: &owner, node: node_of(&caller) };
     let mut jobs = Vec::new();
     for one in assignments.iter().filter(|one| one.spec.engine == engine) {
@@ -139,6 +152,7 @@ struct Promotion {
 async fn promote(
     Shared(claims): Shared<Arc<Claims>>,
     Extension(caller): Extension<Caller>,
+    Extension(index): Extension<Index>,
     Path(id): Path<String>,
     body: Bytes,
 ) -> Result<StatusCode, Refusal> {
@@ -148,7 +162,7 @@ async fn promote(
     check_owner(&promotion.owner_id)?;
     let served = served(&caller).await?;
     let asker = Asker { owner: &promotion.owner_id, node: node_of(&caller) };
-    let taken = change(&caller, &id, |assignment| {
+    let taken = change(&caller, &index, &id, |assignment| {
         claims.executable(assignment, asker, &served).map_err(|taken| {
             Refusal::new(StatusCode::CONFLICT, format!("the job cannot be taken: {taken}"))
         })?;
@@ -158,36 +172,48 @@ async fn promote(
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn update(shared: Shared<Arc<Claims>>, caller: Extension<Caller>, body: Bytes) -> Answer {
-    tell(&shared, &caller, None, &body, |assignment| job::job(assignment, None)).await
+async fn update(
+    shared: Shared<Arc<Claims>>,
+    caller: Extension<Caller>,
+    index: Extension<Index>,
+    body: Bytes,
+) -> Answer {
+    tell(&shared, (&caller, &index), None, &body, |assignment| job::job(assignment, None)).await
 }
 
 async fn update_named(
     shared: Shared<Arc<Claims>>,
     caller: Extension<Caller>,
+    index: Extension<Index>,
     Path(id): Path<String>,
     body: Bytes,
 ) -> Answer {
-    tell(&shared, &caller, Some(id), &body, |assignment| job::job(assignment, None)).await
+    tell(&shared, (&caller, &index), Some(id), &body, |assignment| job::job(assignment, None)).await
 }
 
-async fn report(shared: Shared<Arc<Claims>>, caller: Extension<Caller>, body: Bytes) -> Answer {
-    tell(&shared, &caller, None, &body, job::resource).await
+async fn report(
+    shared: Shared<Arc<Claims>>,
+    caller: Extension<Caller>,
+    index: Extension<Index>,
+    body: Bytes,
+) -> Answer {
+    tell(&shared, (&caller, &index), None, &body, job::resource).await
 }
 
 async fn report_named(
     shared: Shared<Arc<Claims>>,
     caller: Extension<Caller>,
+    index: Extension<Index>,
     Path(id): Path<String>,
     body: Bytes,
 ) -> Answer {
-    tell(&shared, &caller, Some(id), &body, job::resource).await
+    tell(&shared, (&caller, &index), Some(id), &body, job::resource).await
 }
 
 /// Writes what was told, and lets go of what is undeployed.
 async fn tell(
     claims: &Claims,
-    caller: &Caller,
+    (caller, index): (&Caller, &Index),
     id: Option<String>,
     body: &[u8],
     shown: impl Fn(&Assignment) -> Value,
@@ -195,7 +221,7 @@ async fn tell(
     let told = Told::read(body)?;
     let id = id.or_else(|| told.job.clone()).or_else(|| told.resource.clone());
     let id = id.ok_or_else(|| Refusal::new(StatusCode::BAD_REQUEST, "Job UUID is required"))?;
-    let written = change(caller, &id, |assignment| {
+    let written = change(caller, index, &id, |assignment| {
         check_teller(assignment, &told)?;
         let status = told.apply(assignment, claims.time());
         Ok(claims.is_news(assignment, &status).then_some(status))
@@ -226,8 +252,12 @@ fn check_teller(assignment: &Assignment, told: &Told) -> Result<(), Refusal> {
 
 /// Of a job that is to be undeployed: it is. Any other comes back while its group wants it, so that
 /// only those who may delete Assignments can do this.
-async fn delete(Extension(caller): Extension<Caller>, Path(id): Path<String>) -> Answer {
-    let assignment = find(&caller, &id).await?;
+async fn delete(
+    Extension(caller): Extension<Caller>,
+    Extension(index): Extension<Index>,
+    Path(id): Path<String>,
+) -> Answer {
+    let assignment = find(&caller, &index, &id).await?;
     if Type::of(&assignment) == Type::Delete {
         let_go(&caller, &assignment).await?;
         return Ok(Json(json!(id)));
@@ -243,10 +273,11 @@ async fn delete(Extension(caller): Extension<Caller>, Path(id): Path<String>) ->
 /// Reads, decides and writes the status until nobody else has written in between.
 async fn change(
     caller: &Caller,
+    index: &Index,
     id: &str,
     decide: impl Fn(&Assignment) -> Result<Option<AssignmentStatus>, Refusal>,
 ) -> Result<Assignment, Refusal> {
-    let mut assignment = find(caller, id).await?;
+    let mut assignment = find(caller, index, id).await?;
     let name = assignment.name_any();
     let api = api(&caller.client, &assignment);
     for _ in 0..ATTEMPTS_MAX {
@@ -334,9 +365,29 @@ pub(super) async fn assignments(caller: &Caller) -> Result<Vec<Assignment>, Refu
     Ok(api.list(&params).await?.items)
 }
 
-async fn find(caller: &Caller, id: &str) -> Result<Assignment, Refusal> {
+/// Those that somebody may have to take. An agent is told of its site alone, as ever.
+async fn unfinished(
+    caller: &Caller,
+    index: &Index,
+    engine: Engine,
+) -> Result<Vec<Assignment>, Refusal> {
+    let places = index.unfinished(engine).filter(|_| node_of(caller).is_none());
+    match places.filter(|places| places.len() <= READ_EACH_MAX) {
+        Some(places) => deployment::read_each(&caller.client, &places).await,
+        None => assignments(caller).await,
+    }
+}
+
+/// By the index; one that is too new for it is looked for among all. An agent is told of its site alone.
+async fn find(caller: &Caller, index: &Index, id: &str) -> Result<Assignment, Refusal> {
     if !job::is_uuid(id) {
         return Err(Refusal::new(StatusCode::BAD_REQUEST, format!("{id:?} is not a job's UUID")));
+    }
+    if node_of(caller).is_none() {
+        let known = deployment::read_each(&caller.client, &index.jobs(id)).await?;
+        if let Some(found) = known.into_iter().find(|one| names(one, id)) {
+            return Ok(found);
+        }
     }
     let found = assignments(caller).await?.into_iter().find(|one| names(one, id));
     found.ok_or_else(|| missing(id))

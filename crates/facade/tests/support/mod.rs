@@ -12,6 +12,7 @@ use http::{Method, Request};
 use kube::Client;
 use serde_json::Value;
 use tombolo_apiserver::Api;
+use tombolo_facade::Index;
 use tombolo_gate::Gate;
 use tombolo_identity::{Role, Subject, Token};
 use tombolo_plan::Monotonic;
@@ -22,10 +23,24 @@ pub(crate) struct Server {
     pub(crate) api: Api,
     router: Router,
     seconds: Arc<AtomicU64>,
+    index: Index,
     _folder: tempfile::TempDir,
 }
 
 pub(crate) async fn server() -> Server {
+    furnished(|facades| facades).await
+}
+
+/// The same, with something around the facades, and with an index that is kept: what is new is found a
+/// moment later.
+pub(crate) async fn server_with(around: impl FnOnce(Router) -> Router) -> Server {
+    let server = furnished(around).await;
+    let (kept, reads) = (server.index.clone(), server.api.client(Subject::system("job-index")));
+    tokio::spawn(async move { kept.keep(&reads).await });
+    server
+}
+
+async fn furnished(around: impl FnOnce(Router) -> Router) -> Server {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Store::open(folder.path(), Options::default()).expect("a new store");
     let admin = Token::from_bytes([7; 32]).hash();
@@ -33,12 +48,13 @@ pub(crate) async fn server() -> Server {
     let seconds = Arc::new(AtomicU64::new(0));
     let clock = Arc::clone(&seconds);
     let clock = move || Monotonic::from_start(Duration::from_secs(clock.load(Ordering::Relaxed)));
-    let facades = tombolo_facade::router_by(Arc::new(clock));
+    let index = Index::default();
+    let facades = around(tombolo_facade::router_by(Arc::new(clock), index.clone()));
     let gate = Gate::open(api.client(Subject::system("gate")), None).expect("a gate");
     tokio::spawn(gate.clone().listen());
     let api = api.streaming(gate.router()).serving(facades);
     let router = api.router();
-    Server { api, router, seconds, _folder: folder }
+    Server { api, router, seconds, index, _folder: folder }
 }
 
 pub(crate) fn manager() -> Subject {
@@ -50,6 +66,15 @@ pub(crate) fn guest() -> Subject {
 }
 
 impl Server {
+    /// Until the index has seen so many jobs.
+    pub(crate) async fn until_indexed(&self, jobs: usize) {
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+        while self.index.jobs_known() < jobs {
+            assert!(tokio::time::Instant::now() < deadline, "the index has not seen {jobs} jobs");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
     pub(crate) fn pass(&self, seconds: u64) {
         self.seconds.fetch_add(seconds, Ordering::Relaxed);
     }
