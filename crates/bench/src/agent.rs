@@ -73,14 +73,14 @@ pub(crate) fn ticks(pid: u32) -> anyhow::Result<u64> {
 }
 
 fn pss_mib(pid: u32) -> anyhow::Result<f64> {
-    kib_of(&format!("/proc/{pid}/smaps_rollup"), "Pss:")
+    mib_of(&format!("/proc/{pid}/smaps_rollup"), "Pss:")
 }
 
 fn rss_mib(pid: u32) -> anyhow::Result<f64> {
-    kib_of(&format!("/proc/{pid}/status"), "VmRSS:")
+    mib_of(&format!("/proc/{pid}/status"), "VmRSS:")
 }
 
-pub(crate) fn kib_of(path: &str, name: &str) -> anyhow::Result<f64> {
+pub(crate) fn mib_of(path: &str, name: &str) -> anyhow::Result<f64> {
     let text = std::fs::read_to_string(path)?;
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     let kib = line.and_then(|line| line.trim().strip_suffix("kB")).context("a line in kB")?;

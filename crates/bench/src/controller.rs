@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::agent::{TICKS_A_SECOND, kib_of, number, ticks};
+use crate::agent::{TICKS_A_SECOND, mib_of, number, ticks};
 use crate::numbers::{percentile_ms, rounded};
 use crate::server::Server;
 use crowd::{Crew, Crowd};
@@ -60,7 +60,7 @@ pub(crate) async fn run(dir: &Path, size: Size) -> anyhow::Result<Value> {
         "assignments": size.apps * things::COMPONENTS,
         "filled_s": rounded(filled.as_secs_f64()),
         "rss_mb": rounded(resident),
-        "rss_most_mb": rounded(kib_of(&format!("/proc/{}/status", server.process_id()), "VmHWM:")? / 1024.0),
+        "rss_most_mb": rounded(mib_of(&format!("/proc/{}/status", server.process_id()), "VmHWM:")?),
         "quiet_cpu_percent": rounded(quiet.share() * 100.0),
         "one_app_cpu_ms": rounded(one.cpu_ms), "one_app_up_p50_ms": percentile_ms(&mut one.up, 50),
         "at_once": AT_ONCE,
