@@ -7,7 +7,7 @@ QUICK := $(TARGET)/quick/tombolo
 OR_TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tombolo/placement-venv
 
 .DEFAULT_GOAL := help
-.PHONY: help up down serve quick build test lint bench bench-placement fuzz docs
+.PHONY: help up down serve quick build test lint bench bench-placement fuzz mutants docs
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -49,6 +49,9 @@ bench-placement: build ## placement and packing, then CP-SAT (OR-tools, from PyP
 
 fuzz: ## every parser that reads from outside, SECONDS_EACH (30)
 	@scripts/fuzz.sh
+
+mutants: ## small bugs in a sample of the code, and which of them no test finds
+	@scripts/mutants.sh
 
 docs: ## the documentation of the crates, under target/doc
 	cargo doc --workspace --no-deps --locked
