@@ -20,7 +20,7 @@ use tombolo_model::Reason;
 use tombolo_model::event::{News, Tone};
 use tombolo_model::keys::SYSTEM_NAMESPACE;
 use tombolo_plan::Monotonic;
-use tombolo_plan::supervision::{LOOK_TIME_MAX, Next, Pace, Phase, Report, next_look};
+use tombolo_plan::supervision::{LOOK_TIME_MAX, Next, Pace, Phase, Report, Said, next_look};
 
 use crate::board::Board;
 use crate::clock::Clock;
@@ -143,10 +143,24 @@ impl Harness {
         });
         let now = clock.now();
         let next = next_look(&report, &L::PACE, began, now);
-        self.board.change(L::NAME, |record| {
+        let said = self.board.change(L::NAME, |record| {
             record.note_look(&report, now.since(began), now, next);
+            record.note_failures(&report.failed)
         });
+        said.iter().for_each(|said| log(L::NAME, said));
         Ok(next)
+    }
+}
+
+fn log(name: &'static str, said: &Said) {
+    match said {
+        Said::Failed { what } => {
+            tracing::warn!(name, failed = what, "failed; the next look decides again");
+        }
+        Said::Still { what, looks } => tracing::warn!(name, failed = what, looks, "fails still"),
+        Said::Over { what, looks } => {
+            tracing::info!(name, failed = what, looks, "does not fail any more");
+        }
     }
 }
 

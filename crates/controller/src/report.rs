@@ -33,14 +33,17 @@ where
     let mut report = Report { deferred, ..Report::default() };
     let work = actions.into_iter().take(bounds.actions_max).map(|action| {
         let told = action.to_string();
-        tracing::info!(action = told, "applying");
+        tracing::debug!(action = told, "applying");
         let applied = apply(action);
         async move { (told, applied.await) }
     });
     let mut work = std::pin::pin!(stream::iter(work).buffered(bounds.at_once));
     while let Some((action, applied)) = work.next().await {
         match applied {
-            Ok(()) => report.done += 1,
+            Ok(()) => {
+                tracing::info!(action, "applied");
+                report.done += 1;
+            }
             Err(error) => report.failed.push(failure(&action, &error)),
         }
     }
@@ -50,11 +53,9 @@ where
     report
 }
 
-/// What failed and why, as one sentence; the log has it too.
+/// What failed and why, as one sentence. The harness logs it, once however often it fails.
 pub(crate) fn failure(action: &str, error: &kube::Error) -> String {
-    let why = with_causes(error);
-    tracing::warn!(action, error = why, "failed; the next look decides again");
-    format!("{action}: {why}")
+    format!("{action}: {}", with_causes(error))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! rests before it is started again. Called by the harness of `tombolo_controller`, which runs the
 //! loops, and by everything that shows them; start reading at [`Record::state`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tombolo_model::Reason;
@@ -81,6 +81,20 @@ pub enum State {
     Dead,
 }
 
+/// Different failures of one loop that are counted. More of them are said each time.
+const COUNTED_MAX: usize = 256;
+
+/// What the log says about failures after a look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// For the first time.
+    Failed { what: String },
+    /// It has failed in so many looks, without a good one in between.
+    Still { what: String, looks: u64 },
+    /// It no longer fails.
+    Over { what: String, looks: u64 },
+}
+
 /// All that is known of one loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
@@ -91,6 +105,8 @@ pub struct Record {
     /// Deaths since the last look that came to an end.
     pub deaths_in_a_row: u32,
     pub error: Option<Told>,
+    /// What fails look after look, and in how many so far.
+    failing: BTreeMap<String, u64>,
 }
 
 /// The last look that came to an end.
@@ -192,6 +208,7 @@ impl Record {
             restarts: 0,
             deaths_in_a_row: 0,
             error: None,
+            failing: BTreeMap::new(),
         }
     }
 
@@ -227,6 +244,34 @@ impl Record {
         }
     }
 
+    /// After a look in which this failed, each as a sentence: what is worth saying. A retry that fails
+    /// every two seconds is said once and then counted.
+    pub fn note_failures(&mut self, failed: &[String]) -> Vec<Said> {
+        let now: BTreeSet<&String> = failed.iter().collect();
+        let (still, over): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            std::mem::take(&mut self.failing).into_iter().partition(|(what, _)| now.contains(what));
+        let mut said: Vec<Said> =
+            over.into_iter().map(|(what, looks)| Said::Over { what, looks }).collect();
+        self.failing = still;
+        for what in now {
+            match self.failing.get_mut(what) {
+                Some(looks) => {
+                    *looks += 1;
+                    if is_round(*looks) {
+                        said.push(Said::Still { what: what.clone(), looks: *looks });
+                    }
+                }
+                None => {
+                    said.push(Said::Failed { what: what.clone() });
+                    if self.failing.len() < COUNTED_MAX {
+                        self.failing.insert(what.clone(), 1);
+                    }
+                }
+            }
+        }
+        said
+    }
+
     /// After a panic, or a look that hung. Gives when the loop starts again.
     pub fn note_death(&mut self, text: String, now: Monotonic) -> Monotonic {
         let rest = REST_MIN.saturating_mul(1 << self.deaths_in_a_row.min(16)).min(REST_MAX);
@@ -237,6 +282,11 @@ impl Record {
         self.phase = Phase::Dead { since: now, until };
         until
     }
+}
+
+/// 10, 100, 1,000 and so on: the log grows with the digits of the count.
+fn is_round(count: u64) -> bool {
+    count >= 10 && count == 10_u64.pow(count.ilog10())
 }
 
 impl State {
@@ -357,6 +407,31 @@ mod tests {
             "false LoopDied: the loop b has died and is started again: boom; the loop a is late: it \
              should have looked, or come to an end of it, by now"
         );
+    }
+
+    #[test]
+    fn a_failure_is_said_once_then_counted_and_its_end_is_said() {
+        let mut record = Record::new(at(0));
+        let (a, b) = ("a".to_owned(), "b".to_owned());
+        let failed = |what: &String| Said::Failed { what: what.clone() };
+        assert_eq!(record.note_failures(&[a.clone(), a.clone()]), [failed(&a)]);
+        assert_eq!(record.note_failures(&[a.clone(), b.clone()]), [failed(&b)]);
+        let over = Said::Over { what: b.clone(), looks: 1 };
+        assert_eq!(record.note_failures(std::slice::from_ref(&a)), [over]);
+        let said: Vec<Said> =
+            (4..=100).flat_map(|_| record.note_failures(std::slice::from_ref(&a))).collect();
+        let still = |looks| Said::Still { what: a.clone(), looks };
+        assert_eq!(said, [still(10), still(100)]);
+        assert_eq!(record.note_failures(&[]), [Said::Over { what: a.clone(), looks: 100 }]);
+        assert_eq!(record.note_failures(&[]), []);
+    }
+
+    #[test]
+    fn what_fails_in_ever_other_words_takes_no_more_room() {
+        let mut record = Record::new(at(0));
+        let all: Vec<String> = (0..2 * COUNTED_MAX).map(|number| number.to_string()).collect();
+        assert_eq!(record.note_failures(&all).len(), all.len());
+        assert_eq!(record.failing.len(), COUNTED_MAX);
     }
 
     #[test]

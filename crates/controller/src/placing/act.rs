@@ -54,9 +54,10 @@ fn are_creates(one: &Action, other: &Action) -> bool {
 
 async fn act(client: &Client, teller: &Teller, app: &App, action: &Action) -> Result<(), String> {
     let name = app.name_any();
-    tracing::info!(app = name, %action, "applying");
+    tracing::debug!(app = name, %action, "applying");
     let carried_out = carry_out(client, app, &action.verb).await;
     carried_out.map_err(|error| failure(&format!("App {name}: {action}"), &error))?;
+    tracing::info!(app = name, %action, "applied");
     if let Verb::Decide { news, .. } = &action.verb {
         tell(client, teller, app, news).await;
     }
