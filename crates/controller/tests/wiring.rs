@@ -5,6 +5,8 @@
 
 #[path = "wiring/fake.rs"]
 mod fake;
+#[path = "wiring/restart.rs"]
+mod restart;
 #[path = "wiring/waking.rs"]
 mod waking;
 #[path = "wiring/writes.rs"]

@@ -264,6 +264,46 @@ pub struct AppStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+    /// What Tombolo remembers of nodes when it chooses places for this application.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remembered: Option<Remembered>,
+}
+
+/// What counts when places are chosen, and only time has shown. Kept in the status so that a restart of the
+/// server does not forget it. All lengths are as of the last write and rounded down; the time in which
+/// no server ran does not count.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
+pub struct Remembered {
+    /// Nodes with instances of the application from which nothing is heard.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub silent: Vec<Silence>,
+    /// Nodes on which components failed, by all appearances through the fault of the node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<Failure>,
+}
+
+/// A node from which nothing is heard.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Silence {
+    /// The node.
+    pub node: String,
+    /// For at least how long it has been silent.
+    pub seconds: u32,
+}
+
+/// A component that failed on a node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Failure {
+    /// The component.
+    pub component: String,
+    /// The node.
+    pub node: String,
+    /// How long ago it was last seen to fail there; 0 while it does.
+    pub seconds_ago: u32,
 }
 
 named! {

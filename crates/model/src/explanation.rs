@@ -161,6 +161,9 @@ pub struct WhyComponent {
     pub node: String,
     /// All that keeps it off the node, the first cause first; nothing if it could run there.
     pub failing: Vec<String>,
+    /// That it failed there not long ago, and other nodes are preferred for a while; a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub struck: Option<String>,
     /// 0 to 100, as if it could run there.
     pub score: f64,
     /// By criterion, 0 to 100 before weighing.

@@ -1,4 +1,4 @@
-//! What is told about decisions, to whoever asks: the loop's own reckoning over what it sees and remembers.
+//! Answers to questions about decisions: the loop's own reckoning over what it sees and remembers.
 //! Called by `tombolo_controller::Explainer`, and by the shell where no server explains. Start reading at
 //! [`plan`].
 
@@ -16,7 +16,7 @@ use tombolo_placement::explain::pair;
 use tombolo_placement::plan::{AppPlan, InstancePlan, Outcome, Plan, Step};
 use tombolo_placement::select::Limits;
 use tombolo_placement::what_if::{Supposition, World, what_if as suppose};
-use tombolo_placement::{Continuum, Options, Scope};
+use tombolo_placement::{Continuum, Options, Scope, Strike};
 
 use crate::Monotonic;
 use crate::placing::{Basis, Memory, Observed};
@@ -31,7 +31,7 @@ pub struct Seen {
     pub now: Monotonic,
 }
 
-/// Whether whoever asks may read the Apps of a namespace.
+/// Whether the caller may read the Apps of a namespace.
 pub type MayRead<'r> = &'r dyn Fn(&str) -> bool;
 
 /// Where the Apps would be placed. Those of files as the loop would do it, those that are named as if they
@@ -190,12 +190,27 @@ pub fn why(seen: &Seen, request: &WhyRequest) -> Result<WhyAnswer, Trouble> {
             component: component.to_owned(),
             node: node.to_owned(),
             failing: found.failing,
+            struck: struck(&options, &id, component, node),
             score: found.score,
             terms: found.terms,
             instead: instead.collect(),
         })
     });
     Ok(WhyAnswer { components: each.collect::<Result<_, Trouble>>()? })
+}
+
+/// What is held against a node, as the loop weighs it.
+fn struck(options: &Options, app: &AppId, component: &str, node: &str) -> Option<String> {
+    let is_it = |strike: &&Strike| {
+        strike.app == *app && strike.component == component && strike.node == node
+    };
+    let strike = options.strikes.iter().find(is_it)?;
+    let ago = match options.now.saturating_sub(strike.at) / 60 {
+        0 => "within the last minute".to_owned(),
+        1 => "a minute ago".to_owned(),
+        minutes => format!("{minutes} minutes ago"),
+    };
+    Some(format!("it failed there {ago}: other nodes are preferred, less and less, for an hour"))
 }
 
 /// What would follow from a supposition.

@@ -6,23 +6,48 @@ use std::fmt;
 use std::ops::Add;
 use std::time::Duration;
 
-/// An instant on a clock that nobody can set. It starts at zero with the process, so it says
-/// nothing about the time of day and means nothing to another process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Monotonic(Duration);
+/// How far before the start of the process an instant can lie. More than anything that is waited for.
+const REACH: Duration = Duration::from_secs(400 * 24 * 60 * 60);
+
+/// An instant on a clock that nobody can set. It says nothing about the time of day and means nothing to
+/// another process. It may lie before the start of this one: what an earlier process has left as "so long
+/// ago" is counted back from now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Monotonic(
+    /// Since [`REACH`] before the start.
+    Duration,
+);
+
+impl Default for Monotonic {
+    /// The start of the process.
+    fn default() -> Monotonic {
+        Monotonic::from_start(Duration::ZERO)
+    }
+}
 
 impl Monotonic {
     pub const fn from_start(elapsed: Duration) -> Monotonic {
-        Monotonic(elapsed)
+        Monotonic(REACH.saturating_add(elapsed))
     }
 
+    /// Nothing for what was before the start.
     pub const fn since_start(self) -> Duration {
-        self.0
+        self.0.saturating_sub(REACH)
+    }
+
+    /// Whole seconds, for those who only compare and subtract.
+    pub const fn as_secs(self) -> u64 {
+        self.0.as_secs()
     }
 
     /// How long ago `earlier` was; nothing if it is still to come.
     pub fn since(self, earlier: Monotonic) -> Duration {
         self.0.saturating_sub(earlier.0)
+    }
+
+    /// The instant that was so long ago at this one.
+    pub fn before(self, by: Duration) -> Monotonic {
+        Monotonic(self.0.saturating_sub(by))
     }
 }
 
@@ -36,6 +61,6 @@ impl Add<Duration> for Monotonic {
 
 impl fmt::Display for Monotonic {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{:?}", self.0)
+        write!(out, "{:?}", self.since_start())
     }
 }

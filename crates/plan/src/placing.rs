@@ -3,7 +3,7 @@
 //!
 //! The decision about an App is one write, that of its status: the placements in it name the
 //! Assignments that shall exist. All else completes what the status says, so that a process that
-//! dies in between leaves nothing half decided: whoever looks next goes on where it stopped.
+//! dies in between leaves nothing half decided: the next look goes on where it stopped.
 
 mod cause;
 mod current;
@@ -11,6 +11,7 @@ mod doubt;
 mod materialise;
 mod peers;
 mod release;
+mod remembered;
 mod rule;
 mod status;
 mod strikes;
@@ -39,7 +40,7 @@ pub use rule::REPLACE_AFTER_DEFAULT;
 /// Events about one decision; the status has the rest.
 const NEWS_MAX: usize = 8;
 
-/// Everything that is looked at. The objects are shared with whoever keeps them current.
+/// Everything that is looked at. The objects are shared with the mirrors that keep them current.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
     pub apps: Vec<Shared<App>>,
@@ -67,8 +68,8 @@ impl Observed {
     }
 }
 
-/// What one look leaves for the next. Lost with the process: a silent node is then given all its
-/// time once more, and nothing is replaced too early.
+/// What one look leaves for the next. What has to outlive the process is in the statuses of the Apps as
+/// well ([`remembered`]): the first look of a life takes it from there. The rest may be lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     /// Nodes that are not ready, and since when we know.
@@ -77,6 +78,8 @@ pub struct Memory {
     doubted: BTreeSet<String>,
     /// Which components fail where.
     troubles: strikes::Troubles,
+    /// Whether what an earlier process has left is in here already.
+    is_recalled: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -207,7 +210,7 @@ pub fn plan(
 }
 
 /// What a plan is made from beside the objects themselves: what runs, and what the loop takes into
-/// account. Whoever explains or supposes begins from here, so that they reckon as the loop does.
+/// account. Explanations and suppositions begin from here too, so that they reckon as the loop does.
 #[derive(Clone, Debug)]
 pub struct Basis {
     pub running: Vec<Running>,
@@ -222,7 +225,7 @@ impl Basis {
         Basis { running, options: options(observed, &memory, now) }
     }
 
-    /// When nobody remembers since when a node has been silent, nor what failed where.
+    /// Where no loop is near: with what the statuses say of silent nodes and of what failed where.
     pub fn without_memory(observed: &Observed) -> Basis {
         Basis::of(observed, &Memory::default(), Monotonic::default())
     }
@@ -231,7 +234,7 @@ impl Basis {
 fn options(observed: &Observed, memory: &Memory, now: Monotonic) -> Options {
     Options {
         strikes: strikes::strikes(&memory.troubles),
-        now: now.since_start().as_secs(),
+        now: now.as_secs(),
         changed: changed(observed),
         ..Options::default()
     }
@@ -256,7 +259,10 @@ fn actions(
 ) -> Vec<Action> {
     let completion = materialise::complete(view, verdict, world);
     let mut actions = Vec::new();
-    let status = status::status(view, verdict, &completion.outdated, time_of_day);
+    let status = AppStatus {
+        remembered: remembered::record(view, world.memory(), world.now),
+        ..status::status(view, verdict, &completion.outdated, time_of_day)
+    };
     if view.app.status.as_ref() != Some(&status) {
         let mut news = status::news(view, verdict, &status);
         news.truncate(NEWS_MAX);
@@ -281,13 +287,18 @@ impl Memory {
         self.doubted.insert(doubt.uid.clone());
     }
 
+    /// Brought up to what is seen. A memory that has seen nothing yet begins with what statuses say.
     fn after(&self, observed: &Observed, now: Monotonic) -> Memory {
+        if !self.is_recalled {
+            let recalled = remembered::recall(observed, now);
+            return Memory { is_recalled: true, ..recalled }.after(observed, now);
+        }
         let silent: BTreeSet<&str> = current::silent_nodes(observed).into_iter().collect();
         let troubles = strikes::remember(&self.troubles, &observed.assignments, &silent, now);
         let doubted = doubt::remember(&self.doubted, &observed.assignments, &silent);
         let since = |node: &str| self.silent.get(node).copied().unwrap_or(now);
         let silent = silent.into_iter().map(|node| (node.to_owned(), since(node))).collect();
-        Memory { silent, doubted, troubles }
+        Memory { silent, doubted, troubles, is_recalled: true }
     }
 }
 

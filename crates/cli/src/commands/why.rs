@@ -169,6 +169,9 @@ fn verdict(found: &WhyComponent, colour: bool) -> String {
     for failing in &found.failing {
         text.push_str(&format!("  {}\n", harmless(failing)));
     }
+    if let Some(struck) = &found.struck {
+        text.push_str(&format!("  {}\n", harmless(struck)));
+    }
     text.push_str(&format!("  score {}: {}\n", found.score, placements::terms(&found.terms)));
     for other in found.instead.iter().filter(|other| other.node != *node) {
         text.push_str(&format!("  it runs on {}, score {}\n", harmless(&other.node), other.score));

@@ -21,7 +21,7 @@ use crate::Monotonic;
 /// A component and the number of the instance.
 pub(super) type Instance<'o> = (&'o str, u32);
 
-/// A component and what it says of one that it calls.
+/// A component, and what it says of another component that it calls.
 pub(super) type Call<'o> = (&'o Component, &'o Connection);
 
 /// One App and what belongs to it.
@@ -40,9 +40,9 @@ pub(super) struct World<'o> {
     pub views: Vec<View<'o>>,
     pub observed: &'o Observed,
     ground: Ground<'o>,
-    /// By namespace and name, for those who are called from other Apps.
+    /// Indices into `views` by namespace and name, to find an App that another App calls.
     by_name: BTreeMap<(&'o str, &'o str), usize>,
-    /// By namespace and App: who calls it from other Apps.
+    /// By namespace and App: the components of other Apps that call it.
     callers: BTreeMap<(&'o str, &'o str), Vec<Call<'o>>>,
     pub now: Monotonic,
 }
@@ -105,6 +105,10 @@ impl<'o> World<'o> {
         self.views.get(*index)
     }
 
+    pub(super) fn memory(&self) -> &'o Memory {
+        self.ground.memory
+    }
+
     pub(super) fn is_silent(&self, node: &str) -> bool {
         self.ground.memory.silent.contains_key(node)
     }
@@ -147,8 +151,8 @@ impl<'o> World<'o> {
         for assignment in self.leaving() {
             let Some(node) = assignment.spec.node.as_deref() else { continue };
             let used = assignment.spec.resources.clone().unwrap_or_default();
-            // What is on its way out takes room until it is gone, except from those who were given
-            // that room already: they must not be chased away by it.
+            // An instance on its way out takes room until it is gone. But instances that were given
+            // that room already must not be chased away by it.
             if !room.get_mut(node).is_some_and(|left| take(left, &used)) {
                 continue;
             }
@@ -206,7 +210,7 @@ impl<'o> World<'o> {
             .collect()
     }
 
-    /// By node: what those who have a place leave of it.
+    /// By node: what the instances that have a place there leave of it.
     fn room(&self, running: &[Running]) -> BTreeMap<&'o str, Resources> {
         let mut room: BTreeMap<&str, Resources> = BTreeMap::new();
         for (name, node) in &self.ground.nodes {
@@ -386,7 +390,7 @@ fn fixed_ports(assignment: &Assignment) -> BTreeSet<NodePort> {
     ports::stated(&assignment.spec.run, &assignment.spec.expose)
 }
 
-/// By node: the ports of those who have a place there.
+/// By node: the ports of the instances that have a place there.
 fn ports_held(running: &[Running]) -> BTreeSet<(String, NodePort)> {
     let held = running.iter().filter(|one| one.hold == Hold::Held);
     held.flat_map(|one| one.ports.iter().flatten().map(|port| (one.node.clone(), *port))).collect()

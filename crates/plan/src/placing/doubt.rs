@@ -11,9 +11,9 @@ use tombolo_model::{Assignment, ConditionStatus, Reason, Shared};
 use super::Doubt;
 use super::current::{World, is_available};
 
-/// Those whose doubt is written already, by uid, for as long as their node stays silent. If the
-/// agent says something else in the meantime, it can write though it is not heard: its word stands,
-/// or the two would contradict each other for ever.
+/// The uids of Assignments whose doubt is written already, for as long as their node stays silent. An
+/// agent whose heartbeats do not arrive may still be able to write. What it then says of the instance
+/// stands, or loop and agent would contradict each other for ever.
 pub(super) fn remember(
     before: &BTreeSet<String>,
     assignments: &[Shared<Assignment>],

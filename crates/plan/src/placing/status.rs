@@ -88,13 +88,14 @@ pub(super) fn status(
         unplaced: verdict.unplaced.clone(),
         endpoints: endpoints(view, &verdict.placements),
         conditions,
+        remembered: None,
     }
 }
 
 /// The reason of an App's conditions that says no more than its phase.
 fn reason(phase: AppPhase) -> Reason {
     match phase {
-        // Whoever writes a status has looked, so that no condition says Pending.
+        // A status is only written after a look, so that no condition says Pending.
         AppPhase::Pending | AppPhase::Deploying => Reason::Deploying,
         AppPhase::Placing => Reason::Placing,
         AppPhase::Running => Reason::Running,

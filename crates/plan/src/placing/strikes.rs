@@ -2,8 +2,8 @@
 //! engine is away, the disk is full, the program is not there, it crashes again and again. The pair
 //! of component and node is held against the node in the next plan, less and less so.
 //!
-//! One that fails on a second node too is broken itself: nothing is held against anybody then, and it
-//! stays where it is. So a broken program moves once and not for ever.
+//! A component that fails on a second node too is broken itself: then nothing is held against either
+//! node, and the component stays where it is. So a broken program moves once and not for ever.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,12 +15,12 @@ use tombolo_placement::running::Verdict;
 
 use crate::Monotonic;
 
-/// Whoever recovers within this has not failed: an engine is restarted, a file is written.
+/// An instance that recovers within this has not failed: its engine was restarted, a file was written.
 pub(super) const STRIKE_AFTER: Duration = Duration::from_secs(60);
 /// Two failures that are further apart have nothing to do with each other.
 const CALM: Duration = Duration::from_secs(600);
 /// By then a strike weighs nothing any more.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
+pub(super) const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
 
 /// A component of an App, by the App's id.
 pub(super) type Part = (AppId, String);
@@ -29,7 +29,7 @@ pub(super) type Part = (AppId, String);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Failing {
     first: Monotonic,
-    last: Monotonic,
+    pub(super) last: Monotonic,
 }
 
 /// By component and node.
@@ -57,7 +57,7 @@ pub(super) fn remember<'a>(
         }
         trouble.last = now;
     }
-    // Of one that still fails somewhere nothing is forgotten: it would begin to move in circles.
+    // While a component still fails on one node, none of its nodes is forgotten: it would move in circles.
     troubles
         .retain(|_, nodes| nodes.values().any(|trouble| now.since(trouble.last) < FORGOTTEN_AFTER));
     troubles
@@ -84,7 +84,7 @@ pub(super) fn strikes(troubles: &Troubles) -> Vec<Strike> {
                 app: app.clone(),
                 component: component.clone(),
                 node: node.clone(),
-                at: trouble.last.since_start().as_secs(),
+                at: trouble.last.as_secs(),
                 verdict: Verdict::Penalise,
             });
         }
@@ -100,7 +100,12 @@ pub(super) fn wake_at(troubles: &Troubles, now: Monotonic) -> Option<Monotonic> 
 }
 
 impl Failing {
-    fn lasts(&self) -> bool {
+    /// A failure that has lasted long enough to count, by the word of an earlier process.
+    pub(super) fn lasting_until(last: Monotonic) -> Failing {
+        Failing { first: last.before(STRIKE_AFTER), last }
+    }
+
+    pub(super) fn lasts(&self) -> bool {
         self.last.since(self.first) >= STRIKE_AFTER
     }
 }

@@ -5,6 +5,7 @@ mod changed;
 mod churn;
 mod fails;
 mod near;
+mod restart;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

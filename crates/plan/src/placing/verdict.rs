@@ -75,7 +75,7 @@ impl Verdict {
     }
 }
 
-/// Whoever stays keeps the reasons for which it came.
+/// An instance that stays keeps the reasons for which it once came.
 fn given(view: &View<'_>, instance: &InstancePlan, world: &World<'_>) -> Placement {
     let at = &instance.placement;
     let known = view.current.get(&InstanceKey::placed(at));

@@ -2,13 +2,17 @@
 
 use super::*;
 
-fn node_of(stage: &Stage) -> String {
+pub(super) fn node_of(stage: &Stage) -> String {
     let status = stage.observed.apps[0].status.as_ref().unwrap();
     status.placements[0].node.clone().unwrap()
 }
 
 /// Where the one instance is after it has failed on its node for `seconds`.
-fn after_failing(component: Value, reason: &'static str, seconds: u64) -> (Stage, String) {
+pub(super) fn after_failing(
+    component: Value,
+    reason: &'static str,
+    seconds: u64,
+) -> (Stage, String) {
     let mut stage = Stage::new(&["a1:4", "b1:4"]);
     stage.apply("shop", app(&[component]));
     stage.settle();
