@@ -26,14 +26,14 @@ const AT_ONCE: usize = 2;
 const WAITING_MAX: usize = 64;
 /// A longer search would keep others from theirs.
 pub const SEARCH_TIME_MAX: Duration = Duration::from_secs(60);
-/// Who says nothing waits no longer than this, whatever the size of the problem.
+/// The limit of a search whose request names none.
 const SEARCH_TIME_DEFAULT: Duration = Duration::from_secs(10);
 /// A server that has just started has not seen everything yet.
 const SEEING_TIME_MAX: Duration = Duration::from_secs(10);
 /// How often it is looked whether the copy of the world has come so far. Nothing tells when.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Whether whoever asks may read the Apps of a namespace.
+/// Whether the caller may read the Apps of a namespace.
 pub type MayRead = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// Cheap to clone; all clones share their bounds.
@@ -58,7 +58,7 @@ pub enum Unexplained {
     Failed,
 }
 
-/// Kept by whoever waits for an answer: the search ends soon after it is gone.
+/// Held while a client waits for its answer. When it is dropped, the search ends soon after.
 struct Asked(Arc<()>);
 
 impl Explainer {
@@ -100,8 +100,8 @@ impl Explainer {
         .await
     }
 
-    /// Waits until the copy of the world has this version of an App or a later one, so that who has just
-    /// written it is told of what they wrote.
+    /// Waits until the copy of the world has this version of an App or a later one: a client that has just
+    /// written the App asks about what it wrote.
     pub async fn until_seen(&self, app: &App) -> Result<(), Unexplained> {
         let Some(asked) = version(app) else { return Ok(()) };
         let (namespace, name) = (app.namespace(), app.name_any());

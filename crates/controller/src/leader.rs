@@ -104,7 +104,7 @@ impl Candidate<'_> {
         let params = PostParams::default();
         let written = match decide(seen.as_ref(), self.me, &mut self.memory, now) {
             Decision::Create => api.create(&params, &self.lease(None)).await,
-            // The version goes along, so that of two who take it only one succeeds.
+            // With its version: if two controllers take the Lease at once, only one write succeeds.
             Decision::Take { .. } => api.replace(LEASE, &params, &self.lease(known)).await,
             Decision::Wait { until, .. } => return Ok(Step::Waits(until)),
         };

@@ -45,7 +45,7 @@ struct Inner<K> {
     kind: String,
     when_unknown: WhenUnknown,
     contents: RwLock<Contents<K>>,
-    /// Who is woken by a change.
+    /// The loops that a change wakes.
     readers: Mutex<Vec<Arc<Notify>>>,
 }
 

@@ -47,7 +47,7 @@ impl Loop for Placing {
     }
 
     fn start(context: Context) -> Placing {
-        // What an earlier life remembered is gone for those who explain, too.
+        // Explanations must not go on with what an earlier life of the loop remembered.
         context.world.remember(Memory::default());
         Placing { context, memory: Memory::default() }
     }
@@ -56,7 +56,7 @@ impl Loop for Placing {
         let observed = self.context.world.observed();
         let (observed, plan) = decide(observed, self.memory.clone(), self.context.clock).await;
         self.memory = plan.memory.clone();
-        // Before the loop acts: who sees what it wrote can ask why.
+        // Before the loop acts: a client may see what it writes and ask why at once.
         self.context.world.remember(self.memory.clone());
         for note in &plan.notes {
             tracing::debug!(note, "about the plan");

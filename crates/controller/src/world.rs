@@ -28,7 +28,7 @@ pub(crate) struct World {
     pub(crate) leases: Mirror<Lease>,
     /// The kinds of other projects, which a cluster may not have installed.
     pub(crate) foreign: BTreeMap<foreign::Kind, Mirror<DynamicObject>>,
-    /// What the placing loop remembers, as of its last look: whoever explains reckons with it.
+    /// What the placing loop remembered after its last look. Explanations are made with it.
     memory: Arc<Mutex<Memory>>,
 }
 
@@ -71,7 +71,7 @@ impl World {
         *self.memory.lock().unwrap_or_else(PoisonError::into_inner) = memory;
     }
 
-    /// All of it, for those who show how it is.
+    /// Every mirror, for the board that shows how they are.
     pub(crate) fn sources(&self) -> Vec<&dyn Source> {
         let ours: [&dyn Source; 6] =
             [&self.apps, &self.assignments, &self.sites, &self.nodes, &self.links, &self.leases];

@@ -33,7 +33,7 @@ pub const BACKOFF_MAX: Duration = Duration::from_secs(300);
 /// While something of the machine is in the way. A try costs next to nothing, and once the way is
 /// free nobody should wait.
 pub const HINDERED_PAUSE: Duration = Duration::from_secs(1);
-/// Whoever ran well this long has its failures forgotten.
+/// An instance that ran well this long has its failures forgotten.
 pub const FORGIVEN_AFTER: Duration = Duration::from_secs(600);
 /// So many failures in a row are a crash loop, and the end of an update.
 pub const FAILURES_MAX: u32 = 3;

@@ -2,7 +2,7 @@
 //! `tombolo_controller::leader`; start reading at [`decide`].
 //!
 //! As everywhere, the times in the Lease are not read. A Lease that has not changed for its whole
-//! length, by the clock of whoever watches it, is free. Its holder stops well before that: it has to
+//! length, by the clock of the controller that watches it, is free. Its holder stops well before that: it has to
 //! have stopped when another begins.
 
 use std::time::Duration;

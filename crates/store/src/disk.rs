@@ -238,8 +238,8 @@ impl redb::StorageBackend for Backend {
     }
 }
 
-/// A file that is still being made. It counts only when it gets its name, and whoever gives it the name
-/// syncs it before; redb's nine syncs on the way there would only make the first start slower.
+/// A file that is still being made. It counts only when it gets its name, and is synced before it gets
+/// it; redb's nine syncs on the way there would only make the first start slower.
 #[derive(Debug)]
 pub(crate) struct Unfinished(pub(crate) Backend);
 

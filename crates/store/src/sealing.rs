@@ -1,4 +1,4 @@
-//! Which objects lie on disk sealed, and with which key. The store knows no kinds: whoever opens it names
+//! Which objects lie on disk sealed, and with which key. The store knows no kinds: its caller names
 //! the beginnings of their keys. `record` seals and opens, `database` sees that the key is the right one.
 
 use tombolo_seal::Key;

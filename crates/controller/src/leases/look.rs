@@ -41,7 +41,7 @@ pub(super) fn look(
     let mut look = Look { observed: Observed::new(), origins: BTreeMap::new() };
     let mut of_one_agent = BTreeSet::new();
     for site in sites {
-        // Also while its agent is revoked: there is nobody else who could speak for its nodes.
+        // Also while the agent of the site is revoked: no other agent could speak for its nodes.
         if site.annotations().contains_key(ANNOTATION_KEY) {
             of_one_agent.insert(site.name_any());
         }
