@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests use beside Rust, as far as this machine allows: kubectl, strace, etcd,
-# iproute2, docker.io, docker-registry, busybox, cargo-deny and the Python client of Kubernetes. What cannot
+# iproute2, docker.io, docker-registry, busybox, cargo-deny, Prometheus and the Python client of Kubernetes. What cannot
 # be had is named and does no harm: the tests that need it skip themselves and say so.
 set -uo pipefail
 
@@ -135,9 +135,17 @@ install_cargo_deny() {
   rm -rf "$folder"
 }
 
+# From the Go module proxy; takes minutes, once.
+install_prometheus() {
+  have go || { missing prometheus "no Go to build it; answers of PromQL will not be compared"; return; }
+  "$(dirname "$0")/prometheus.sh" build >/dev/null 2>&1 ||
+    missing prometheus "it cannot be built; answers of PromQL will not be compared"
+}
+
 install_packages
 install_registry
 install_kubectl
 install_python_client
 install_cargo_deny
+install_prometheus
 exit 0

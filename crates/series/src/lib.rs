@@ -1,8 +1,8 @@
 //! Samples in time, as pure data: no clock, no files, no network.
 //!
 //! From the bottom: a [`Sample`] of a series with [`Labels`]; a [`chunk`] of samples, compressed; the
-//! head that takes samples in and seals old ones into a block; a querier over any number of
-//! both; and PromQL, which asks it. the exposition reader reads samples from text.
+//! [`Head`] that takes samples in and seals old ones into a [`Block`]; a [`Querier`] over any number of
+//! both; and [`promql`], which asks it. [`exposition`] reads samples from text.
 //!
 //! Who writes blocks to a disk, and who tells the time, is somebody else.
 
@@ -13,11 +13,13 @@
 
 mod block;
 pub mod chunk;
+pub mod exposition;
 mod hash;
 mod head;
 mod labels;
 mod matcher;
 mod postings;
+pub mod promql;
 mod query;
 mod sample;
 

@@ -115,6 +115,17 @@ pub const PARSERS: &[Parser] = &[
         read: |data| descriptor(Format::Native, data),
     },
     Parser {
+        name: "exposition",
+        seeds: &[
+            "# TYPE up gauge\nup{job=\"a\",x=\"q\\\"\\n\"} 1 1700000000.5\n{\"a.b\",c=\"d\"} +Inf 5\n# EOF\n",
+        ],
+        read: |data| {
+            let limits =
+                tombolo_series::exposition::Limits { default_ms: Some(0), ..Default::default() };
+            let _ = tombolo_series::exposition::read(&text(data), &limits);
+        },
+    },
+    Parser {
         name: "field-selector",
         seeds: &["metadata.name=a,metadata.namespace!=b", r"metadata.name=a\,b\=c"],
         read: |data| {
@@ -173,6 +184,28 @@ pub const PARSERS: &[Parser] = &[
                 let again = apply::FieldSet::from_fields_v1(&fields.to_fields_v1());
                 assert_eq!(again.expect("what we write can be read"), fields);
             }
+        },
+    },
+    Parser {
+        name: "promql",
+        seeds: &[
+            "sum by (job) (rate(up{a=~\"b|c\"}[5m] offset 1m @ end())) > bool on(job) group_left(x) -2 ^ 3",
+            "topk(2, up[5m:30s] anchored) or vector(1) + fill(0) {\"a.b\"} # end",
+            "label_replace(up[step() * (2 - 1)], \"a\", '\\u00e9', `b`, \"(.*)\") atan2 0x1f",
+        ],
+        read: |data| {
+            use tombolo_series::promql;
+            let query = text(data);
+            let Ok(expr) = promql::parse(&query) else { return };
+            let mut head = tombolo_series::Head::default();
+            let samples: Vec<_> =
+                (0..40).map(|n| tombolo_series::Sample::new(n * 15_000, n as f64)).collect();
+            let labels = tombolo_series::Labels::new([("__name__", "up"), ("job", "a")]);
+            head.insert("fuzz", &labels, &samples).expect("one series is not too many");
+            let budget = tombolo_series::Budget::new(100_000, 100_000);
+            let asked = promql::Query::range(0, 600_000, 60_000);
+            let _ =
+                promql::evaluate(&query, &expr, asked, promql::Options::default(), &head, &budget);
         },
     },
     Parser {
