@@ -11,61 +11,19 @@ use serde_json::{Value, json};
 use tombolo_identity::Remit;
 use tombolo_model::keys::{self, SYSTEM_NAMESPACE};
 use tombolo_plan::agent::link::News;
+use tombolo_plan::agent::pace::Pace;
+pub use tombolo_plan::agent::pace::{EVERY_MAX, EVERY_MIN};
 
 use crate::siblings::Siblings;
 use crate::{Error, clock, connection};
 
-/// Almost all that an idle agent says are heartbeats: with one every 12 s it says less than 0.5 kbit/s.
-const EVERY_DEFAULT: Duration = Duration::from_secs(12);
-/// More often is a load and tells no more; less often, and nobody learns of a loss within the hour.
-pub const EVERY_MIN: Duration = Duration::from_secs(1);
-pub const EVERY_MAX: Duration = Duration::from_secs(15 * 60);
-/// Three Leases last for so many beats: two may be lost, and the next be late by a third.
-const BEATS_A_THREE_LEASES: u64 = 10;
 const FIELD_MANAGER: &str = "tombolo-agent";
 
 /// What is written on the Lease, by us and by others.
 type Annotations = BTreeMap<String, String>;
 
-/// How often the heart beats, and what follows from it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
-    every: Duration,
-}
-
-impl Default for Pace {
-    fn default() -> Pace {
-        Pace { every: EVERY_DEFAULT }
-    }
-}
-
-impl Pace {
-    /// Within what is sensible.
-    pub fn every(every: Duration) -> Pace {
-        Pace { every: every.clamp(EVERY_MIN, EVERY_MAX) }
-    }
-
-    pub fn beat(self) -> Duration {
-        self.every
-    }
-
-    /// So many beats in vain are no accident.
-    pub fn silent_after(self) -> Duration {
-        self.every * 3
-    }
-
-    fn lease_seconds(self) -> u64 {
-        (self.every.as_secs() * BEATS_A_THREE_LEASES).div_ceil(3)
-    }
-
-    /// Longer than this, and the next beat is due.
-    fn answer_timeout(self) -> Duration {
-        self.every * 4 / 5
-    }
-}
-
-/// One heartbeat of the agent that stands for `remit`, as `instance`. Whether there is something new to tell
-/// about siblings.
+/// One heartbeat of the agent that stands for `remit`, as `instance`. Whether there is something new to
+/// tell about siblings.
 pub(crate) async fn beat(
     client: &Client,
     remit: &Remit,
@@ -168,18 +126,6 @@ fn lease(name: &str, holder: &str, pace: Pace, reached: Option<String>) -> Value
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_lease_outlasts_the_beats_that_may_be_lost() {
-        for seconds in [0, 1, 2, 10, 3600] {
-            let pace = Pace::every(Duration::from_secs(seconds));
-            let lease = Duration::from_secs(pace.lease_seconds());
-            assert!(lease > pace.silent_after(), "{seconds}");
-            assert!(pace.answer_timeout() < pace.beat(), "{seconds}");
-            assert!((EVERY_MIN..=EVERY_MAX).contains(&pace.beat()), "{seconds}");
-        }
-        assert_eq!(Pace::default().lease_seconds(), 40);
-    }
 
     #[test]
     fn an_answer_may_be_empty_minimal_or_whole_as_the_server_likes() {

@@ -5,7 +5,6 @@
 use std::any::Any;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::time::Duration;
 
 use futures::FutureExt as _;
 use tombolo_model::Reason;
@@ -16,9 +15,6 @@ use crate::clock::Clock;
 use crate::connection::Connection;
 use crate::report::Told;
 use crate::tell;
-
-/// After a life of this length a death has nothing to do with the one before.
-const CALM: Duration = Duration::from_secs(10 * 60);
 
 /// Cheap to clone: each of what is kept has its own.
 #[derive(Clone, Debug)]
@@ -45,9 +41,7 @@ impl Keeper {
                 Err(panic) => format!("it panicked: {}", said(&**panic)),
             };
             let now = self.clock.now();
-            if now.since(began) >= CALM {
-                record = Record::new(now);
-            }
+            record.note_life(began, now);
             let until = record.note_death(why.clone(), now);
             let rest = until.since(now);
             tracing::error!(name, why, ?rest, "a part of the agent has died; it starts again");

@@ -12,11 +12,11 @@ use tombolo_model::phrase::with_causes;
 use tombolo_plan::agent::link::{
     self, Addresses, Asked, Certificate, Labels, Link, Means, Next, Renewal, Renewed,
 };
+use tombolo_plan::agent::pace::Pace;
 
 use crate::clock::{Clock, Heard};
 use crate::connection::{Connection, Replacer};
 use crate::credentials::{Credentials, Folder};
-use crate::heartbeat::Pace;
 use crate::join::{self, Applicant};
 use crate::offer::Offer;
 use crate::run::Settings;

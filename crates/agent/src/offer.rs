@@ -12,10 +12,10 @@ use tombolo_model::needs::Resources;
 use tombolo_model::node::Energy;
 use tombolo_model::site::Location;
 use tombolo_model::{Bytes, Cpu, keys, names};
+use tombolo_plan::agent::pace::Pace;
 
 use crate::Error;
 use crate::credentials::Folder;
-use crate::heartbeat::Pace;
 
 /// Where it is kept, in the agent's folder.
 const FILE: &str = "offer.json";

@@ -24,12 +24,12 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Fake {
     engine: Engine,
-    held: Arc<Mutex<Held>>,
+    world: Arc<Mutex<World>>,
     changed: Arc<watch::Sender<u64>>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct World {
     instances: BTreeMap<InstanceId, Kept>,
     /// Fails every call while it is there.
     unreachable: bool,
@@ -58,48 +58,48 @@ struct Kept {
 
 impl Fake {
     pub fn new(engine: Engine) -> Fake {
-        Fake { engine, held: Arc::default(), changed: Arc::new(watch::Sender::new(0)) }
+        Fake { engine, world: Arc::default(), changed: Arc::new(watch::Sender::new(0)) }
     }
 
     /// The time that it writes into states; otherwise the machine's.
     pub fn set_time(&self, now: SystemTime) {
-        self.held().now = Some(now);
+        self.world().now = Some(now);
     }
 
     /// From now on every call fails, until [`Fake::reachable`]. What runs goes on.
     pub fn unreachable(&self) {
-        self.held().unreachable = true;
+        self.world().unreachable = true;
         self.wake();
     }
 
     pub fn reachable(&self) {
-        self.held().unreachable = false;
+        self.world().unreachable = false;
         self.wake();
     }
 
     /// From now on it takes questions for what there is and answers none.
     pub fn hangs(&self) {
-        self.held().hangs = true;
+        self.world().hangs = true;
     }
 
     /// New questions are answered again; questions from before never are.
     pub fn answers(&self) {
-        self.held().hangs = false;
+        self.world().hangs = false;
     }
 
     /// From now on it takes this long to say what there was when it was asked.
     pub fn answers_after(&self, time: Duration) {
-        self.held().slow = Some(time);
+        self.world().slow = Some(time);
     }
 
     /// The next start of an instance of this Assignment fails. Called twice, the next two do.
     pub fn fails(&self, assignment: &str, error: Error) {
-        self.held().failures.entry(assignment.to_owned()).or_default().push(error);
+        self.world().failures.entry(assignment.to_owned()).or_default().push(error);
     }
 
     /// A start that was on its way comes to nothing, after its caller was told that it is on its way.
     pub fn fails_late(&self, id: &InstanceId, error: Error) {
-        if let Some(kept) = self.held().instances.get_mut(id) {
+        if let Some(kept) = self.world().instances.get_mut(id) {
             kept.instance.state = State::Failed(error);
         }
     }
@@ -116,7 +116,7 @@ impl Fake {
 
     /// The machine is switched off and on again: nothing runs, everything is remembered.
     pub fn reboots(&self) {
-        let ids: Vec<InstanceId> = self.held().instances.keys().cloned().collect();
+        let ids: Vec<InstanceId> = self.world().instances.keys().cloned().collect();
         for id in ids {
             self.ends(&id, None, None, Reason::Rebooted);
         }
@@ -124,40 +124,40 @@ impl Fake {
 
     /// Instances of this Assignment do not end when they are asked to.
     pub fn stubborn(&self, assignment: &str) {
-        self.held().stubborn.push(assignment.to_owned());
+        self.world().stubborn.push(assignment.to_owned());
     }
 
     /// What [`Driver::check_exec`] answers to this command; without it, that all is well.
     pub fn check(&self, command: &[&str], outcome: CheckOutcome) {
         let command = command.iter().map(|word| (*word).to_owned()).collect();
-        self.held().checks.insert(command, outcome);
+        self.world().checks.insert(command, outcome);
     }
 
     /// The instance writes a line.
     pub fn writes(&self, id: &InstanceId, text: &str) {
-        let mut held = self.held();
-        let at = Some(held.now());
-        if let Some(kept) = held.instances.get_mut(id) {
+        let mut world = self.world();
+        let at = Some(world.now());
+        if let Some(kept) = world.instances.get_mut(id) {
             let text = Bytes::copy_from_slice(text.as_bytes());
             kept.log.push(LogLine { at, source: Source::Stdout, part: None, text });
         }
-        drop(held);
+        drop(world);
         self.wake();
     }
 
     /// What was done so far, oldest first: `start u-1.1`, `stop u-1.1`, `remove u-1.1`. Calls that
     /// changed nothing are not in it.
     pub fn done(&self) -> Vec<String> {
-        self.held().done.clone()
+        self.world().done.clone()
     }
 
     /// What the instance was last started with.
     pub fn spec(&self, id: &InstanceId) -> Option<Spec> {
-        self.held().instances.get(id).map(|kept| kept.spec.clone())
+        self.world().instances.get(id).map(|kept| kept.spec.clone())
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn wake(&self) {
@@ -165,33 +165,33 @@ impl Fake {
     }
 
     fn ends(&self, id: &InstanceId, code: Option<i32>, signal: Option<i32>, reason: Reason) {
-        let mut held = self.held();
-        let at = held.now();
-        if let Some(kept) = held.instances.get_mut(id)
+        let mut world = self.world();
+        let at = world.now();
+        if let Some(kept) = world.instances.get_mut(id)
             && let State::Running(_) | State::Stopping(_) | State::Starting { .. } =
                 kept.instance.state
         {
             let exit = kept.exit(code, signal, reason, at);
             kept.instance.state = State::Exited(exit);
         }
-        drop(held);
+        drop(world);
         self.wake();
     }
 
     /// What one call does to the state, unless the engine is out of reach.
-    fn act<T>(&self, act: impl FnOnce(&mut Held) -> Result<T>) -> Result<T> {
-        let mut held = self.held();
-        if held.unreachable {
+    fn act<T>(&self, act: impl FnOnce(&mut World) -> Result<T>) -> Result<T> {
+        let mut world = self.world();
+        if world.unreachable {
             return Err(Error::Unreachable {
                 engine: self.engine,
                 address: "memory".to_owned(),
                 source: Arc::new(std::io::Error::from(std::io::ErrorKind::ConnectionRefused)),
             });
         }
-        let before = held.done.len();
-        let result = act(&mut held);
-        let changed = held.done.len() > before;
-        drop(held);
+        let before = world.done.len();
+        let result = act(&mut world);
+        let changed = world.done.len() > before;
+        drop(world);
         if changed {
             self.wake();
         }
@@ -199,7 +199,7 @@ impl Fake {
     }
 }
 
-impl Held {
+impl World {
     fn now(&self) -> SystemTime {
         self.now.unwrap_or_else(SystemTime::now)
     }
@@ -331,13 +331,13 @@ impl Driver for Fake {
     }
 
     fn list(&self) -> BoxFuture<'_, Result<Vec<Instance>>> {
-        let instances = |held: &mut Held| {
-            Ok(held.instances.values().map(|kept| kept.instance.clone()).collect())
+        let instances = |world: &mut World| {
+            Ok(world.instances.values().map(|kept| kept.instance.clone()).collect())
         };
-        if self.held().hangs {
+        if self.world().hangs {
             return Box::pin(std::future::pending());
         }
-        let slow = self.held().slow;
+        let slow = self.world().slow;
         let listed = self.act(instances);
         match slow {
             Some(time) => Box::pin(async move {
@@ -350,31 +350,31 @@ impl Driver for Fake {
 
     fn usage(&self) -> BoxFuture<'_, Result<Vec<(InstanceId, Usage)>>> {
         let usage = Usage { memory_bytes: 1 << 20, processes: 1, ..Usage::default() };
-        ready(self.act(|held| {
-            let ids = held.instances.keys().filter(|id| held.live(id).is_ok());
+        ready(self.act(|world| {
+            let ids = world.instances.keys().filter(|id| world.live(id).is_ok());
             Ok(ids.map(|id| (id.clone(), usage)).collect())
         }))
     }
 
     fn start(&self, spec: &Spec) -> BoxFuture<'_, Result<()>> {
-        ready(self.act(|held| held.start(spec)))
+        ready(self.act(|world| world.start(spec)))
     }
 
     fn stop<'a>(&'a self, id: &'a InstanceId, grace: Duration) -> BoxFuture<'a, Result<()>> {
-        ready(self.act(|held| {
-            held.stop(id);
+        ready(self.act(|world| {
+            world.stop(id);
             if grace.is_zero() {
-                held.stubborn.retain(|uid| uid != id.assignment());
-                held.stop_stopping(id);
+                world.stubborn.retain(|uid| uid != id.assignment());
+                world.stop_stopping(id);
             }
             Ok(())
         }))
     }
 
     fn remove<'a>(&'a self, id: &'a InstanceId) -> BoxFuture<'a, Result<()>> {
-        ready(self.act(|held| {
-            if held.instances.remove(id).is_some() {
-                held.done.push(format!("remove {id}"));
+        ready(self.act(|world| {
+            if world.instances.remove(id).is_some() {
+                world.done.push(format!("remove {id}"));
             }
             Ok(())
         }))
@@ -386,7 +386,7 @@ impl Driver for Fake {
         id: &'a InstanceId,
         request: LogRequest,
     ) -> BoxFuture<'a, Result<LogStream>> {
-        let lines = self.act(|held| Ok(held.kept(id)?.lines(&request)));
+        let lines = self.act(|world| Ok(world.kept(id)?.lines(&request)));
         ready(lines.map(|lines| stream::iter(lines).boxed()))
     }
 
@@ -396,8 +396,8 @@ impl Driver for Fake {
         id: &'a InstanceId,
         request: ExecRequest,
     ) -> BoxFuture<'a, Result<ExecSession>> {
-        ready(self.act(|held| {
-            let exit = held.live(id)?.exit(Some(0), None, Reason::Completed, held.now());
+        ready(self.act(|world| {
+            let exit = world.live(id)?.exit(Some(0), None, Reason::Completed, world.now());
             let bytes = Bytes::from(request.command.join(" "));
             let (resize, _) = mpsc::channel::<TerminalSize>(1);
             Ok(ExecSession {
@@ -416,9 +416,9 @@ impl Driver for Fake {
         _timeout: Duration,
     ) -> BoxFuture<'a, Result<CheckOutcome>> {
         let well = CheckOutcome::Ended { code: 0, output: String::new() };
-        ready(self.act(|held| {
-            held.live(id)?;
-            Ok(held.checks.get(command).cloned().unwrap_or(well))
+        ready(self.act(|world| {
+            world.live(id)?;
+            Ok(world.checks.get(command).cloned().unwrap_or(well))
         }))
     }
 
@@ -427,8 +427,8 @@ impl Driver for Fake {
         id: &'a InstanceId,
         port: u16,
     ) -> BoxFuture<'a, Result<BoxedConnection>> {
-        let known = self.act(|held| {
-            let kept = held.live(id)?;
+        let known = self.act(|world| {
+            let kept = world.live(id)?;
             let has: Vec<u16> = kept.spec.ports.iter().map(|listened| listened.port).collect();
             match has.contains(&port) {
                 true => Ok(()),

@@ -49,13 +49,13 @@ const RECORD_LASTS: Duration = Duration::from_secs(5 * 60);
 #[derive(Debug)]
 pub(crate) struct Errands {
     limits: Limits,
-    held: Mutex<Held>,
+    book: Mutex<Book>,
     /// Counts the agents that came.
     came: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct Book {
     listeners: BTreeMap<Remit, Listener>,
     waiting: BTreeMap<String, Waiting>,
     under_way: BTreeMap<Whose, usize>,
@@ -131,18 +131,18 @@ impl Default for Errands {
 
 impl Errands {
     fn within(limits: Limits) -> Errands {
-        Errands { limits, held: Mutex::default(), came: watch::Sender::new(0) }
+        Errands { limits, book: Mutex::default(), came: watch::Sender::new(0) }
     }
 
     /// This agent waits here from now on. One that waited before for the same is sent
     /// away: it is the same agent, whose old connection nobody has missed yet.
     pub(crate) fn listen(self: &Arc<Self>, agent: &Remit) -> (Seat, mpsc::Receiver<Errand>) {
         let (errands, receiver) = mpsc::channel(AHEAD);
-        let mut held = self.held();
-        held.number += 1;
-        let number = held.number;
-        held.listeners.insert(agent.clone(), Listener { number, errands });
-        drop(held);
+        let mut book = self.book();
+        book.number += 1;
+        let number = book.number;
+        book.listeners.insert(agent.clone(), Listener { number, errands });
+        drop(book);
         self.came.send_modify(|count| *count += 1);
         (Seat { errands: self.clone(), agent: agent.clone(), number }, receiver)
     }
@@ -158,7 +158,7 @@ impl Errands {
         let found = async {
             loop {
                 came.borrow_and_update();
-                let sender = self.held().listeners.get(agent).map(|found| found.errands.clone());
+                let sender = self.book().listeners.get(agent).map(|found| found.errands.clone());
                 if sender.is_some() || came.changed().await.is_err() {
                     return sender;
                 }
@@ -170,18 +170,18 @@ impl Errands {
     pub(crate) fn expect(self: &Arc<Self>, id: &str, agent: &Remit) -> Expected {
         let (sender, answer) = oneshot::channel();
         let waiting = Waiting { agent: agent.clone(), answer: sender };
-        self.held().waiting.insert(id.to_owned(), waiting);
+        self.book().waiting.insert(id.to_owned(), waiting);
         Expected { errands: self.clone(), id: id.to_owned(), answer }
     }
 
     /// Hands over the answer to the request that waits for it. Only the agent that was asked can answer,
     /// and once; whether an errand of somebody else exists it is not told.
     pub(crate) fn answer(&self, id: &str, agent: &Remit, answer: Answer) -> Result<(), Answer> {
-        let mut held = self.held();
-        if held.waiting.get(id).is_none_or(|waiting| waiting.agent != *agent) {
+        let mut book = self.book();
+        if book.waiting.get(id).is_none_or(|waiting| waiting.agent != *agent) {
             return Err(answer);
         }
-        match held.waiting.remove(id) {
+        match book.waiting.remove(id) {
             Some(waiting) => waiting.answer.send(answer),
             None => Err(answer),
         }
@@ -190,8 +190,8 @@ impl Errands {
     pub(crate) fn enter(self: &Arc<Self>, agent: &Remit, client: &str) -> Result<Place, Full> {
         let whose = [Whose::All, Whose::Agent(agent.clone()), Whose::Client(client.to_owned())];
         let limits = self.limits;
-        let mut held = self.held();
-        let count = |whose: &Whose| held.under_way.get(whose).copied().unwrap_or(0);
+        let mut book = self.book();
+        let count = |whose: &Whose| book.under_way.get(whose).copied().unwrap_or(0);
         for one in &whose {
             match one {
                 Whose::All if count(one) >= limits.of_all => return Err(Full::All(limits.of_all)),
@@ -205,16 +205,16 @@ impl Errands {
             }
         }
         for one in &whose {
-            *held.under_way.entry(one.clone()).or_default() += 1;
+            *book.under_way.entry(one.clone()).or_default() += 1;
         }
-        drop(held);
+        drop(book);
         Ok(Place { errands: self.clone(), whose })
     }
 
     /// Whether this is to be recorded: it was not a moment ago.
     pub(crate) fn is_news(&self, said: &str) -> bool {
         let now = Instant::now();
-        let recorded = &mut self.held().recorded;
+        let recorded = &mut self.book().recorded;
         recorded.retain(|_, at| now.duration_since(*at) < RECORD_LASTS);
         if recorded.contains_key(said) {
             return false;
@@ -225,37 +225,37 @@ impl Errands {
         true
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn book(&self) -> MutexGuard<'_, Book> {
         // A panic while the lock was held cannot leave an entry half changed.
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let mut held = self.errands.held();
+        let mut book = self.errands.book();
         // A younger connection of the same agent keeps its place.
-        if held.listeners.get(&self.agent).is_some_and(|found| found.number == self.number) {
-            held.listeners.remove(&self.agent);
+        if book.listeners.get(&self.agent).is_some_and(|found| found.number == self.number) {
+            book.listeners.remove(&self.agent);
         }
     }
 }
 
 impl Drop for Expected {
     fn drop(&mut self) {
-        self.errands.held().waiting.remove(&self.id);
+        self.errands.book().waiting.remove(&self.id);
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut held = self.errands.held();
+        let mut book = self.errands.book();
         for one in &self.whose {
-            if let Some(count) = held.under_way.get_mut(one) {
+            if let Some(count) = book.under_way.get_mut(one) {
                 *count -= 1;
             }
         }
-        held.under_way.retain(|_, count| *count > 0);
+        book.under_way.retain(|_, count| *count > 0);
     }
 }
 
@@ -288,7 +288,7 @@ mod tests {
         let errands = Arc::new(Errands::default());
         drop(errands.expect("e1", &of("crane")));
         assert!(errands.answer("e1", &of("crane"), answer()).is_err());
-        assert!(errands.held().waiting.is_empty());
+        assert!(errands.book().waiting.is_empty());
     }
 
     #[tokio::test]
@@ -352,7 +352,7 @@ mod tests {
         places.pop();
         assert!(enter(next).is_ok());
         drop(places);
-        assert!(errands.held().under_way.is_empty());
+        assert!(errands.book().under_way.is_empty());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 pub mod health;
 pub mod link;
+pub mod pace;
 pub mod pauses;
 pub mod restored;
 pub mod silence;

@@ -21,6 +21,9 @@ const REST_MIN: Duration = Duration::from_secs(1);
 /// More would leave the cluster without the loop for longer than a person waits.
 const REST_MAX: Duration = Duration::from_secs(60);
 
+/// What has served for so long was well: its death has nothing to do with the one before.
+const CALM: Duration = Duration::from_secs(10 * 60);
+
 /// How often a loop may look, and how often it must.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
@@ -272,6 +275,13 @@ impl Record {
         said
     }
 
+    /// After something that has no looks has served since `began`.
+    pub fn note_life(&mut self, began: Monotonic, now: Monotonic) {
+        if now.since(began) >= CALM {
+            self.deaths_in_a_row = 0;
+        }
+    }
+
     /// After a panic, or a look that hung. Gives when the loop starts again.
     pub fn note_death(&mut self, text: String, now: Monotonic) -> Monotonic {
         let rest = REST_MIN.saturating_mul(1 << self.deaths_in_a_row.min(16)).min(REST_MAX);
@@ -365,6 +375,16 @@ mod tests {
         check(Report { wake_at: Some(at(120)), ..Report::default() }, 0, 1, 20);
         check(Report { wake_at: Some(at(100)), ..Report::default() }, 0, 1, 1);
         check(Report { wake_at: Some(at(900)), ..Report::default() }, 0, 1, 60);
+    }
+
+    #[test]
+    fn a_death_after_a_long_life_counts_as_the_first() {
+        let mut record = Record::new(at(0));
+        assert_eq!(record.note_death("no".to_owned(), at(0)), at(1));
+        record.note_life(at(1), at(600));
+        assert_eq!(record.note_death("no".to_owned(), at(600)), at(602), "it was not long enough");
+        record.note_life(at(602), at(1202));
+        assert_eq!(record.note_death("no".to_owned(), at(1202)), at(1203));
     }
 
     #[test]
