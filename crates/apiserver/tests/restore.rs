@@ -8,7 +8,6 @@ use tombolo_apiserver::Api;
 use tombolo_identity::token::ACCESS_TOKEN_TYPE;
 use tombolo_identity::{AccessToken, Role, Subject, Token};
 use tombolo_model::keys;
-use tombolo_store::{Options, Store};
 use tower::ServiceExt as _;
 
 const OURS: &str = "/apis/tombolo.dev/v1alpha1";
@@ -21,10 +20,7 @@ struct Server {
 
 impl Server {
     async fn start() -> Server {
-        let folder = tempfile::tempdir().expect("a folder");
-        let store = Store::open(folder.path(), Options::default()).expect("a new store");
-        let admin = Token::from_bytes([7; 32]).hash();
-        let api = Api::open(store, admin).await.expect("the first objects are written");
+        let (api, folder) = tombolo_testkit::empty_api().await;
         Server { api, _folder: folder }
     }
 

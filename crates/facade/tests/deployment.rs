@@ -5,7 +5,6 @@ use http::{Method, Request};
 use serde_json::{Value, json};
 use tombolo_apiserver::Api;
 use tombolo_identity::{Role, Subject, Token};
-use tombolo_store::{Options, Store};
 use tower::ServiceExt as _;
 
 const DESCRIPTOR: &str = "\
@@ -37,10 +36,7 @@ struct Server {
 }
 
 async fn server() -> Server {
-    let folder = tempfile::tempdir().expect("a folder");
-    let store = Store::open(folder.path(), Options::default()).expect("a new store");
-    let admin = Token::from_bytes([7; 32]).hash();
-    let api = Api::open(store, admin).await.expect("the first objects are written");
+    let (api, folder) = tombolo_testkit::empty_api().await;
     let api = api.serving(tombolo_facade::router(tombolo_facade::Index::default()));
     Server { api, _folder: folder }
 }

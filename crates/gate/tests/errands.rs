@@ -17,7 +17,6 @@ use tombolo_identity::token::ACCESS_TOKEN_TYPE;
 use tombolo_identity::{AccessToken, Role, Subject, Token, Via};
 use tombolo_model::Reason;
 use tombolo_model::errand::{Channel, Errand, Frame, Opening, Refusal, What, broken, well};
-use tombolo_store::{Options, Store};
 use tower::ServiceExt as _;
 
 const OURS: &str = "/apis/tombolo.dev/v1alpha1";
@@ -31,10 +30,7 @@ struct Server {
 
 impl Server {
     async fn start() -> Server {
-        let folder = tempfile::tempdir().expect("a folder");
-        let store = Store::open(folder.path(), Options::default()).expect("a new store");
-        let admin = Token::from_bytes([7; 32]).hash();
-        let api = Api::open(store, admin).await.expect("the first objects are written");
+        let (api, folder) = tombolo_testkit::empty_api().await;
         let gate = Gate::open(api.client(Subject::system("gate")), None).expect("a gate");
         let api = api.streaming(gate.router());
         let server = Server { api, _folder: folder };

@@ -4,6 +4,7 @@
 //! Called by the tests in `tests/`, one file for each client. A test that needs a program which
 //! this machine does not have asks [`tools`] for it, and is listed as skipped.
 
+mod api;
 pub mod binary;
 mod clock;
 mod command;
@@ -17,6 +18,7 @@ mod terminal;
 pub mod tools;
 mod wait;
 
+pub use api::empty_api;
 pub use clock::Clock;
 pub use command::{Ran, Running};
 pub use registry::Registry;

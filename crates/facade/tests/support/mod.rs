@@ -14,9 +14,8 @@ use serde_json::Value;
 use tombolo_apiserver::Api;
 use tombolo_facade::Index;
 use tombolo_gate::Gate;
-use tombolo_identity::{Role, Subject, Token};
+use tombolo_identity::{Role, Subject};
 use tombolo_plan::Monotonic;
-use tombolo_store::{Options, Store};
 use tower::ServiceExt as _;
 
 pub(crate) struct Server {
@@ -41,10 +40,7 @@ pub(crate) async fn server_with(around: impl FnOnce(Router) -> Router) -> Server
 }
 
 async fn furnished(around: impl FnOnce(Router) -> Router) -> Server {
-    let folder = tempfile::tempdir().expect("a folder");
-    let store = Store::open(folder.path(), Options::default()).expect("a new store");
-    let admin = Token::from_bytes([7; 32]).hash();
-    let api = Api::open(store, admin).await.expect("the first objects are written");
+    let (api, folder) = tombolo_testkit::empty_api().await;
     let seconds = Arc::new(AtomicU64::new(0));
     let clock = Arc::clone(&seconds);
     let clock = move || Monotonic::from_start(Duration::from_secs(clock.load(Ordering::Relaxed)));

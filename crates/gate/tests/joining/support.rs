@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use tombolo_apiserver::Api;
 use tombolo_gate::Gate;
 use tombolo_identity::{Authority, Subject, Token, request};
-use tombolo_store::{Options, Store};
 use tower::ServiceExt as _;
 
 pub(crate) const OURS: &str = "/apis/tombolo.dev/v1alpha1";
@@ -27,11 +26,8 @@ impl Server {
 
     /// With a gate that sees the API through what `view` makes of a client.
     pub(crate) async fn start_with(view: impl Fn(&kube::Client) -> kube::Client) -> Server {
-        let folder = tempfile::tempdir().expect("a folder");
-        let store = Store::open(folder.path(), Options::default()).expect("a new store");
-        let admin = Token::from_bytes([7; 32]).hash();
+        let (api, folder) = tombolo_testkit::empty_api().await;
         let authority = Arc::new(Authority::generate(jiff::Timestamp::now()).expect("a key"));
-        let api = Api::open(store, admin).await.expect("the first objects are written");
         let client = view(&api.client(Subject::system("gate")));
         let gate = Gate::open(client, Some(authority.clone())).expect("a gate");
         tokio::spawn(gate.clone().listen());
