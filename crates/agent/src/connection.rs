@@ -58,7 +58,7 @@ struct Ways {
     wire: Wire,
 }
 
-/// The side that replaces the client. Held by [`crate::run()`].
+/// The side that replaces the client. `live` has it.
 pub(crate) struct Replacer {
     ways: watch::Sender<Ways>,
     instance: String,

@@ -2,7 +2,6 @@
 //! changes, and the apiserver looks at the holder to tell a clone. What it asks about siblings is in the answer.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;

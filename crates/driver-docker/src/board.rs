@@ -159,3 +159,61 @@ impl Board {
         locked(&self.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures::future::join_all;
+    use tombolo_driver::Error;
+
+    use crate::{LogLimits, Options, open};
+
+    use super::*;
+
+    /// Without an engine every order is answered at once, so that an attendant leaves all the time.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_order_that_meets_an_attendant_on_its_way_out_is_carried_out() {
+        let driver = open(Options {
+            socket: "/there/is/no/engine.sock".into(),
+            agent: "test".to_owned(),
+            log: LogLimits::default(),
+            guarded: None,
+        });
+        let orders = (0..600).map(|number: u32| {
+            let inner = Arc::clone(&driver.inner);
+            tokio::spawn(async move {
+                let id: InstanceId = format!("a.{}", number % 3 + 1).parse().unwrap();
+                let grace = Duration::ZERO;
+                match number % 2 {
+                    0 => inner.order(&id, |answer| Order::Stop { grace, answer }).await,
+                    _ => inner.order(&id, |answer| Order::Remove { answer }).await,
+                }
+            })
+        });
+        for answer in join_all(orders).await {
+            let answer = answer.unwrap();
+            assert!(matches!(answer, Err(Error::Unreachable { .. })), "{answer:?}");
+        }
+        // The last answer is given before its attendant leaves.
+        while !driver.inner.board.content().attendants.is_empty() {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn when_the_driver_is_gone_an_order_is_answered_and_nobody_is_called_in() {
+        let driver = open(Options {
+            socket: "/there/is/no/engine.sock".into(),
+            agent: "test".to_owned(),
+            log: LogLimits::default(),
+            guarded: None,
+        });
+        let inner = Arc::clone(&driver.inner);
+        drop(driver);
+        let id: InstanceId = "a.1".parse().unwrap();
+        let answer = inner.order(&id, |answer| Order::Remove { answer }).await;
+        assert!(matches!(answer, Err(Error::Failed { .. })), "{answer:?}");
+        assert!(inner.board.content().attendants.is_empty());
+    }
+}
