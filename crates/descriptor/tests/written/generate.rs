@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option::of;
 use proptest::prelude::*;
@@ -107,6 +109,13 @@ fn component_names() -> BoxedStrategy<Vec<String>> {
 
 fn words(most: usize) -> BoxedStrategy<Vec<String>> {
     btree_set(word(), 0..=most).prop_map(|all| all.into_iter().collect()).boxed()
+}
+
+/// Whole seconds of this century, which is how a Time is written.
+fn time() -> BoxedStrategy<Time> {
+    (946_684_800i64..4_102_444_800)
+        .prop_map(|second| Time(Timestamp::from_second(second).expect("a second of this century")))
+        .boxed()
 }
 
 fn duration() -> BoxedStrategy<Duration> {
@@ -466,13 +475,13 @@ fn component(name: String, names: &[String]) -> BoxedStrategy<Component> {
     let data = (of(bytes()), of(word())).prop_map(|(input, from)| Data { input, from });
     let sites = btree_set(word(), 1..3).prop_map(|all| all.into_iter().collect());
     let users = (sites, of(duration())).prop_map(|(sites, latency)| Users { sites, latency });
-    let life = (of(health()), of(duration()), of(disconnect()), recommendations());
+    let life = (of(health()), of(time()), of(duration()), of(disconnect()), recommendations());
     (count, what, others, (of(data), of(users)), life)
         .prop_map(move |(count, what, others, (data, users), life)| {
             let (replicas, on_each, unavailable_max, stateful) = count;
             let (run, needs, places) = what;
             let (connects, expose, (affinity, prefers)) = others;
-            let (health, stop_grace, disconnect, recommendations) = life;
+            let (health, restarted_at, stop_grace, disconnect, recommendations) = life;
             Component {
                 name: name.clone(),
                 replicas: replicas.filter(|_| on_each.is_none()),
@@ -489,6 +498,7 @@ fn component(name: String, names: &[String]) -> BoxedStrategy<Component> {
                 health,
                 stateful,
                 unavailable_max,
+                restarted_at,
                 stop_grace,
                 disconnect,
                 recommendations,
