@@ -23,6 +23,7 @@ const TIERS: &[(&str, u8)] = &[
     ("tombolo-series", 1),
     ("tombolo-seal", 2),
     ("tombolo-store", 2),
+    ("tombolo-telemetry", 2),
     ("tombolo-gate", 2),
     ("tombolo-apiserver", 2),
     ("tombolo-identity", 2),
