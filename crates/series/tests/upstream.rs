@@ -293,7 +293,7 @@ fn series(line: &str) -> Option<(Labels, Vec<Option<f64>>)> {
                 *at > 0 && matches!(c, '+' | '-') && !value[..*at].ends_with(['e', 'E'])
             })
             .map(|(at, _)| at)
-            .last();
+            .next_back();
         let (start, step) = match (split, times) {
             (Some(at), Some(_)) => (number(&value[..at])?, number(&value[at..])?),
             _ => (number(value)?, 0.0),

@@ -45,82 +45,97 @@ pub(crate) fn all() -> Vec<Wanted> {
     wanted
 }
 
+/// Functions of what is at one moment.
+const OF_INSTANTS: &[&str] = &[
+    "abs",
+    "absent",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "ceil",
+    "cos",
+    "cosh",
+    "day_of_month",
+    "day_of_week",
+    "day_of_year",
+    "days_in_month",
+    "deg",
+    "exp",
+    "floor",
+    "hour",
+    "ln",
+    "log10",
+    "log2",
+    "minute",
+    "month",
+    "rad",
+    "sgn",
+    "sin",
+    "sinh",
+    "sort",
+    "sort_desc",
+    "sqrt",
+    "tan",
+    "tanh",
+    "timestamp",
+    "year",
+    "histogram_count",
+    "histogram_sum",
+    "round",
+];
+
+/// Functions of what was over a time.
+const OF_RANGES: &[&str] = &[
+    "absent_over_time",
+    "avg_over_time",
+    "changes",
+    "count_over_time",
+    "delta",
+    "deriv",
+    "first_over_time",
+    "idelta",
+    "increase",
+    "irate",
+    "last_over_time",
+    "mad_over_time",
+    "max_over_time",
+    "min_over_time",
+    "present_over_time",
+    "rate",
+    "resets",
+    "stddev_over_time",
+    "stdvar_over_time",
+    "sum_over_time",
+    "ts_of_first_over_time",
+    "ts_of_last_over_time",
+    "ts_of_max_over_time",
+    "ts_of_min_over_time",
+];
+
 fn systematic() -> Vec<String> {
+    [of_functions(), of_operators(), of_aggregations()].concat()
+}
+
+fn of_functions() -> Vec<String> {
     let mut out = Vec::new();
-    for function in [
-        "abs",
-        "absent",
-        "acos",
-        "acosh",
-        "asin",
-        "asinh",
-        "atan",
-        "atanh",
-        "ceil",
-        "cos",
-        "cosh",
-        "day_of_month",
-        "day_of_week",
-        "day_of_year",
-        "days_in_month",
-        "deg",
-        "exp",
-        "floor",
-        "hour",
-        "ln",
-        "log10",
-        "log2",
-        "minute",
-        "month",
-        "rad",
-        "sgn",
-        "sin",
-        "sinh",
-        "sort",
-        "sort_desc",
-        "sqrt",
-        "tan",
-        "tanh",
-        "timestamp",
-        "year",
-        "histogram_count",
-        "histogram_sum",
-        "round",
-    ] {
+    for function in OF_INSTANTS {
         out.push(format!("{function}(temperature)"));
         out.push(format!("{function}(odd{{job=\"api\"}} / 3)"));
     }
-    for function in [
-        "absent_over_time",
-        "avg_over_time",
-        "changes",
-        "count_over_time",
-        "delta",
-        "deriv",
-        "first_over_time",
-        "idelta",
-        "increase",
-        "irate",
-        "last_over_time",
-        "mad_over_time",
-        "max_over_time",
-        "min_over_time",
-        "present_over_time",
-        "rate",
-        "resets",
-        "stddev_over_time",
-        "stdvar_over_time",
-        "sum_over_time",
-        "ts_of_first_over_time",
-        "ts_of_last_over_time",
-        "ts_of_max_over_time",
-        "ts_of_min_over_time",
-    ] {
+    for function in OF_RANGES {
         out.push(format!("{function}(http_requests_total[5m])"));
         out.push(format!("{function}(temperature{{job=\"db\"}}[90s] offset 3m)"));
         out.push(format!("{function}(odd[3m])"));
         out.push(format!("{function}(temperature[10m:1m])"));
     }
+    out
+}
+
+fn of_operators() -> Vec<String> {
+    let mut out = Vec::new();
     for op in ["+", "-", "*", "/", "%", "^", "atan2", "==", "!=", ">", "<", ">=", "<="] {
         out.push(format!("temperature {op} 20"));
         out.push(format!("7 {op} odd"));
@@ -139,6 +154,11 @@ fn systematic() -> Vec<String> {
         out.push(format!("temperature {op} ignoring(instance) sum by (job) (odd)"));
         out.push(format!("(temperature > 20) {op} (temperature < 25)"));
     }
+    out
+}
+
+fn of_aggregations() -> Vec<String> {
+    let mut out = Vec::new();
     for aggregation in ["sum", "avg", "count", "min", "max", "group", "stddev", "stdvar"] {
         for grouping in ["", "by (job)", "without (code)", "by (job, code)", "by ()", "without ()"]
         {
@@ -417,20 +437,25 @@ const WRONG: &[&str] = &[
     "* 5",
 ];
 
+/// Where a query by chance ends.
+const LEAVES: &[&str] = &[
+    "temperature",
+    "odd",
+    "http_requests_total",
+    "http_requests_total{code=\"200\"}",
+    "temperature{job=\"api\"}",
+    "odd{instance=~\"a.*\"}",
+    "temperature offset 2m",
+    "build_info",
+];
+
+/// Functions that a query by chance puts around another.
+const SHAPERS: &[&str] =
+    &["abs", "ceil", "floor", "exp", "sqrt", "ln", "sgn", "timestamp", "absent"];
+
 fn by_chance(chance: &mut Chance, depth: u64) -> String {
     if depth == 0 {
-        return chance
-            .pick(&[
-                "temperature",
-                "odd",
-                "http_requests_total",
-                "http_requests_total{code=\"200\"}",
-                "temperature{job=\"api\"}",
-                "odd{instance=~\"a.*\"}",
-                "temperature offset 2m",
-                "build_info",
-            ])
-            .to_owned();
+        return chance.pick(LEAVES).to_owned();
     }
     let range = chance.pick(&["30s", "1m", "5m", "7m13s", "20m"]);
     let labels = chance.pick(&["job", "instance", "job, instance", "code", ""]);
@@ -471,17 +496,7 @@ fn by_chance(chance: &mut Chance, depth: u64) -> String {
             )
         }
         6 => {
-            let function = chance.pick(&[
-                "abs",
-                "ceil",
-                "floor",
-                "exp",
-                "sqrt",
-                "ln",
-                "sgn",
-                "timestamp",
-                "absent",
-            ]);
+            let function = chance.pick(SHAPERS);
             format!("{function}({})", by_chance(chance, depth - 1))
         }
         7 => {
