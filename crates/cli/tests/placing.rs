@@ -105,7 +105,7 @@ fn a_match_says_where_and_why() {
         0
         COMPONENT   REPLICA   SITE    NODE    ENGINE       SCORE   WHY
         data        0         tower   raven   kubernetes   55.5    the only node that meets all its needs; nothing is known of its energy and cost, which counts as 50
-        web         0         tower   raven   kubernetes   63.6    best of 2 nodes that meet its needs, 11.7 points before the next; nothing is known of its energy and cost, which counts as 50
+        web         0         tower   raven   kubernetes   63.6    best of 2 nodes that meet its needs, 11.3 points before the next; nothing is known of its energy and cost, which counts as 50
         --
         objective 11126, proven to be the best
     "#]],
