@@ -169,7 +169,9 @@ impl<'a> Service<'a> {
         });
         let mut attachments: Vec<Attachment> = own.collect();
         if !inside {
-            let exposed = self.component.expose.iter().any(|expose| expose.public);
+            // The one that the component is named after is called by others as the component is.
+            let is_main = self.component.name == spec.origin.component;
+            let exposed = self.component.expose.iter().any(|expose| expose.public || is_main);
             let aliases = if exposed { vec![spec.origin.component.clone()] } else { Vec::new() };
             attachments.push(Attachment { network, aliases, internal: false });
         }
@@ -203,6 +205,8 @@ impl<'a> Service<'a> {
             args: container.args.clone(),
             workdir: container.workdir.clone(),
             user: container.user.clone(),
+            groups: container.groups.clone(),
+            capabilities: container.capabilities.clone(),
             privileged: container.privileged,
             volumes: container.volumes.clone(),
         };

@@ -193,6 +193,8 @@ pub(crate) fn native(
     let mut host = HostConfig { privileged: Some(container.privileged), ..HostConfig::default() };
     let volumes = container.volumes.iter().map(|volume| mount(spec, volume, agent));
     host.mounts = Some(volumes.collect());
+    host.group_add = not_empty(&container.groups);
+    host.cap_add = not_empty(&container.capabilities);
     limit(&mut host, &spec.resources, notes);
     let mut draft = Draft { files: spec.files.clone(), ..Draft::default() };
     draft.body = ContainerCreateBody {

@@ -97,6 +97,8 @@ pub struct Container {
     pub args: Vec<String>,
     pub workdir: Option<String>,
     pub user: Option<String>,
+    pub groups: Vec<String>,
+    pub capabilities: Vec<String>,
     pub privileged: bool,
     pub volumes: Vec<Volume>,
 }
@@ -309,6 +311,8 @@ fn workload(way: Way<'_>) -> Workload {
             args: container.args.clone(),
             workdir: container.workdir.clone(),
             user: container.user.clone(),
+            groups: container.groups.clone(),
+            capabilities: container.capabilities.clone(),
             privileged: container.privileged,
             volumes: container.volumes.clone(),
         }),

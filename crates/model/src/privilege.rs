@@ -101,6 +101,9 @@ pub fn asked(run: &Run) -> BTreeSet<Privilege> {
             if container.privileged {
                 asked.insert(Privilege::Privileged);
             }
+            if !container.capabilities.is_empty() {
+                asked.insert(Privilege::Capabilities);
+            }
             for path in container.volumes.iter().filter_map(|volume| volume.host_path.as_deref()) {
                 asked.extend(of_host_path(path));
             }
@@ -306,6 +309,7 @@ mod tests {
             &[
                 json!({"container": {"image": "a", "volumes": [{"path": "/x", "name": "data"}]}}),
                 json!({"container": {"image": "a", "privileged": true}}),
+                json!({"container": {"image": "a", "capabilities": ["SYS_NICE"]}}),
                 volume("/srv/data"),
                 volume("/var/run/docker.sock"),
                 volume("/run"),
@@ -315,6 +319,7 @@ mod tests {
             expect![[r#"
 
                 privileged
+                capabilities
                 host-path
                 host-path engine-socket
                 host-path engine-socket

@@ -112,6 +112,17 @@ pub struct Container {
     /// User (and group) to run as, by name or number; the image's when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
+    /// Further groups of that user, by name or number.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    #[schemars(length(max = 32), inner(length(min = 1, max = 253)))]
+    pub groups: Vec<String>,
+    /// Capabilities of the kernel to have beside those that containers have, such as `NET_ADMIN`. The
+    /// site must allow `capabilities`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    #[schemars(length(max = 64), inner(length(min = 1, max = 64)))]
+    pub capabilities: Vec<String>,
     /// Give it full access to the host. Only where nothing else will do.
     #[serde(default, skip_serializing_if = "is_false")]
     pub privileged: bool,

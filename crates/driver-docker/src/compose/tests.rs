@@ -251,3 +251,43 @@ fn what_is_no_project_is_told() {
         expect![[r#"Invalid: {"b":1} is no "cap_add" of a service"#]],
     );
 }
+
+/// A container of an App says it in its own words, a service of a project in compose's.
+#[test]
+fn groups_and_capabilities_reach_the_engine() {
+    let container = tombolo_driver::Container {
+        image: "web:1".to_owned(),
+        groups: vec!["44".to_owned()],
+        capabilities: vec!["SYS_NICE".to_owned()],
+        ..tombolo_driver::Container::default()
+    };
+    let alone = draft::native(&spec(), &container, "north/crane", &mut Vec::new()).unwrap();
+    let written = json!({"services": {"web": {"image": "web:1", "group_add": ["44"],
+        "cap_add": ["SYS_NICE"]}}});
+    let parts = project(&spec(), &written, "north/crane").unwrap().parts;
+    for draft in [&alone, &parts[0]] {
+        let host = draft.body.host_config.clone().unwrap();
+        assert_eq!(host.group_add, Some(vec!["44".to_owned()]));
+        assert_eq!(host.cap_add, Some(vec!["SYS_NICE".to_owned()]));
+    }
+}
+
+/// One that runs to its end beside the one that the others call.
+#[test]
+fn the_service_that_a_component_is_named_after_is_called_like_it() {
+    let written = json!({"services": {
+        "init": {"image": "web:1"},
+        "stack": {"image": "web:1", "expose": ["80"], "restart": "always",
+            "depends_on": {"init": {"condition": "service_completed_successfully"}}}}});
+    let parts = project(&spec(), &written, "north/crane").unwrap().parts;
+    let in_app = |draft: &Draft| {
+        let attachments = draft.networks.iter();
+        attachments
+            .filter(|one| one.network.contains("default.shop"))
+            .flat_map(|one| &one.aliases)
+            .cloned()
+            .collect::<Vec<String>>()
+    };
+    assert_eq!((in_app(&parts[0]), in_app(&parts[1])), (vec![], vec!["stack".to_owned()]));
+    assert_eq!((parts[0].once, parts[1].after[0].until), (true, Until::Completed));
+}
