@@ -118,7 +118,7 @@ const READINGS: &[Reading] = &[
     |_, text| {
         let path = after(text, "bind source path does not exist: ")?;
         Some(Error::Failed {
-            doing: format!("mount {path}, which is not on this machine"),
+            doing: format!("mount {path}, which is not on the node"),
             source: words(text),
         })
     },
@@ -238,10 +238,10 @@ mod tests {
     fn a_port_that_is_taken_is_named() {
         let text = "driver failed programming external connectivity on endpoint a: Bind for \
                     0.0.0.0:8080 failed: port is already allocated";
-        check(text, expect!["PortTaken: tcp port 8080 of this machine is taken"]);
+        check(text, expect!["PortTaken: tcp port 8080 of the node is taken"]);
         let text = "Error starting userland proxy: listen udp4 0.0.0.0:53: bind: address already \
                     in use";
-        check(text, expect!["PortTaken: udp port 53 of this machine is taken"]);
+        check(text, expect!["PortTaken: udp port 53 of the node is taken"]);
     }
 
     #[test]
@@ -259,9 +259,9 @@ mod tests {
         let text = "write /data/x: no space left on device";
         check(text, expect!["DiskFull: disk is full: cannot start it"]);
         let text = "unable to find user bob: no matching entries in passwd file";
-        check(text, expect![[r#"NoSuchUser: user "bob" does not exist on this machine"#]]);
+        check(text, expect![[r#"NoSuchUser: user "bob" does not exist on the node"#]]);
         let text = "invalid mount config for type \"bind\": bind source path does not exist: /nope";
-        check(text, expect!["Failed: cannot mount /nope, which is not on this machine"]);
+        check(text, expect!["Failed: cannot mount /nope, which is not on the node"]);
         check(
             "No such image: web:1",
             expect!["NoSuchImage: image web:1 does not exist, neither here nor in its registry"],

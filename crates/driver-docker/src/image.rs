@@ -31,7 +31,7 @@ pub(crate) async fn pull_if_missing(
     if is_here(docker, inner, image).await? {
         return Ok(());
     }
-    inner.say(spec, &format!("asking for image {image}, which is not on this machine"));
+    inner.say(spec, &format!("asking for image {image}, which is not on the node"));
     let options = CreateImageOptions { from_image: Some(full_name(image)), ..Default::default() };
     let mut pulled = docker.create_image(Some(options), None, None);
     let mut layers: BTreeMap<String, (i64, i64)> = BTreeMap::new();

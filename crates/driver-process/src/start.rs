@@ -177,7 +177,8 @@ fn unreached(work: &Path, user: (u32, u32)) -> Option<String> {
 
 /// The user of its App.
 fn user_of_app(inner: &Inner, spec: &Spec) -> Result<(u32, u32)> {
-    let doing = |error| Error::io("find a user to run it as", error);
+    let folder = inner.folder.display();
+    let doing = |error| Error::io(format!("note down in {folder} which user it runs as"), error);
     let app = |origin: &Origin| AppId::new(&origin.namespace, &origin.app).to_string();
     let records = inner.ids().into_iter().filter_map(|id| inner.folder(&id).instance());
     let known = records.map(|record| app(&record.origin)).collect();

@@ -192,7 +192,7 @@ async fn what_cannot_run_says_why() {
     docker.assign("absent", json!({"image": "127.0.0.1:1/absent:1"}), json!({})).await;
     let message = rig.until_degraded("absent", "ImageOutOfReach", fact).await;
     assert!(message.contains("127.0.0.1:1/absent:1"), "{message}");
-    assert!(message.contains("load 127.0.0.1:1/absent:1 on this machine by hand"), "{message}");
+    assert!(message.contains("load 127.0.0.1:1/absent:1 on the node by hand"), "{message}");
 
     let listener = TcpListener::bind(("0.0.0.0", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -200,7 +200,7 @@ async fn what_cannot_run_says_why() {
     let taken = json!({"expose": [{"port": 80, "published": port}]});
     docker.assign("taken", sleeper(), taken).await;
     let message = rig.until_degraded("taken", "PortTaken", fact).await;
-    assert!(message.contains(&format!("port {port} of this machine is taken")), "{message}");
+    assert!(message.contains(&format!("port {port} of the node is taken")), "{message}");
     assert!(message.contains(&format!("End what listens on port {port}")), "{message}");
 
     let fact = Instant::now();
@@ -349,4 +349,39 @@ async fn an_uninstall_leaves_no_container_no_network_and_no_volume() {
     said.ok();
     assert_eq!(left(), [0, 0, networks - 1]);
     assert!(!root.join("agent").exists());
+}
+
+/// A compose file as people bring it: one service runs to its end before another starts, both on one
+/// volume, with a folder of settings beside the file.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_compose_file_with_a_service_that_ends_comes_up() {
+    let Some(docker) = Docker::start("once").await else {
+        return;
+    };
+    let tombolo = &docker.rig.tombolo;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("conf")).unwrap();
+    std::fs::write(folder.path().join("conf/greeting"), "good day\n").unwrap();
+    let compose = format!(
+        "name: shop
+services:
+  init:
+    image: {IMAGE}
+    command: [sh, -c, 'sleep 1; cp /conf/greeting /data/mark']
+    volumes: ['data:/data', './conf:/conf:ro']
+  web:
+    image: {IMAGE}
+    command: [sh, -c, 'cat /data/mark && exec sleep 3600']
+    restart: always
+    volumes: ['data:/data']
+    depends_on: {{init: {{condition: service_completed_successfully}}}}
+volumes: {{data: {{}}}}
+"
+    );
+    let file = folder.path().join("compose.yaml");
+    std::fs::write(&file, compose).unwrap();
+    tombolo.shell(&["apply", "-f", file.to_str().unwrap()]).await.ok();
+    tombolo.shell(&["rollout", "status", "shop", "--timeout", "80s"]).await.ok();
+    let logs = tombolo.shell(&["logs", "shop/web"]).await.ok();
+    assert!(logs.contains("good day"), "{logs}");
 }

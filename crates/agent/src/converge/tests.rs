@@ -206,7 +206,7 @@ async fn a_start_that_fails_is_told_with_what_helps_and_tried_again() {
         Applied=False CommandNotFound: command "web" was not found; it is tried again every second
         Progressing=True CommandNotFound: command "web" was not found; it is tried again every second
         Available=False CommandNotFound: command "web" was not found; it is tried again every second
-        Degraded=True CommandNotFound: command "web" was not found; it is tried again every second. Install "web" on this machine, write its whole path, or choose a node that has it.
+        Degraded=True CommandNotFound: command "web" was not found; it is tried again every second. Install "web" on the node, write its whole path, or choose a node that has it.
         restarts 0 at []
     "#]]);
     world.after(1).await;

@@ -99,7 +99,7 @@ impl Tended {
             Ended::Code(_) | Ended::Signal(_) if self.told => (Reason::Stopped, None),
             // A shell says with its own code that a signal ended what it ran.
             Ended::Signal(9) | Ended::Code(137) if starved => {
-                (Reason::OutOfMemory, Some("it used more memory than it may".to_owned()))
+                (Reason::OutOfMemory, Some("it used more memory than it is allowed".to_owned()))
             }
             Ended::Signal(signal) => {
                 (Reason::Killed, Some(format!("signal {signal}{} ended it", name(signal))))

@@ -68,36 +68,36 @@ fn an_error_says_what_its_row_in_the_table_says() {
               Start the docker engine, or tell the agent where it is; it looked at /run/x.sock.
             NoSuchImage: image web:1 does not exist, neither here nor in its registry
               Check the name and the tag of web:1, or push it to its registry.
-            ImageOutOfReach: image web:1 is not on this machine and its registry cannot be reached
-              It starts by itself once the registry is reached; or load web:1 on this machine by hand.
-            ImageDenied: registry does not hand out image web:1 to us
-              Give this machine the right to pull web:1, or use a public image.
-            PortTaken: tcp port 80 of this machine is taken by nginx
+            ImageOutOfReach: image web:1 is not on the node and its registry cannot be reached
+              It starts by itself once the registry is reached; or load web:1 on the node by hand.
+            ImageDenied: the registry refuses us image web:1
+              Give the node the right to pull web:1, or use a public image.
+            PortTaken: tcp port 80 of the node is taken by nginx
               End what listens on port 80, choose another port, or let the component take any free one.
-            PortTaken: udp port 80 of this machine is taken
+            PortTaken: udp port 80 of the node is taken
               End what listens on port 80, choose another port, or let the component take any free one.
             CommandNotFound: command "run" was not found in /bin:/usr/bin
-              Install "run" on this machine, write its whole path, or choose a node that has it.
+              Install "run" on the node, write its whole path, or choose a node that has it.
             CommandNotFound: command "/run" was not found
-              Install "/run" on this machine, write its whole path, or choose a node that has it.
+              Install "/run" on the node, write its whole path, or choose a node that has it.
             CommandNotInImage: command "run" was not found in the image
               Check the command, or use an image that has it.
             NotExecutable: command "run" may not be executed
               Make "run" an executable file for the user that runs it.
             NoSuchFolder: working directory "/srv" does not exist
               Make the folder "/srv", or leave the working directory out.
-            NoSuchUser: user "web" does not exist on this machine
-              Add the user "web" to this machine, or leave it out.
+            NoSuchUser: user "web" does not exist on the node
+              Add the user "web" to the node, or leave it out.
             NotPermitted: not permitted to write a file
               Run the agent as root, or leave out what needs it.
             NotAllowed: the site does not allow folders of the host
               A manager of the site can allow it: add host-path to spec.allow of the Site.
-            CannotConfine: this machine cannot confine programs: no user namespaces
+            CannotConfine: the node cannot confine programs: no user namespaces
               Run the agent as root or let it make user namespaces; or allow unconfined-process in spec.allow of the Site.
             DiskFull: disk is full: cannot write a file
               Free some room; it goes on by itself as soon as there is any.
-            Exhausted: machine has no memory or processes left: cannot write a file
-              Stop something on this machine, or give its components less.
+            Exhausted: the node has no memory or processes left: cannot write a file
+              Stop something on the node, or give its components less.
             NoSuchEntry: there is no x
               Write it in the namespace of the App; if it is there, add the entry.
             Invalid: x

@@ -63,25 +63,25 @@ reasons! {
     }
     ImageOutOfReach {
         on: "App, Assignment", blames: Network,
-        sentence: "image {image} is not on this machine and its registry cannot be reached",
-        help: "It starts by itself once the registry is reached; or load {image} on this machine \
-               by hand.",
+        sentence: "image {image} is not on the node and its registry cannot be reached",
+        help: "It starts by itself once the registry is reached; or load {image} on the node by \
+               hand.",
     }
     ImageDenied {
         on: "App, Assignment", blames: User,
-        sentence: "registry does not hand out image {image} to us",
-        help: "Give this machine the right to pull {image}, or use a public image.",
+        sentence: "the registry refuses us image {image}",
+        help: "Give the node the right to pull {image}, or use a public image.",
     }
     PortTaken {
         on: "App, Assignment", blames: Node,
-        sentence: "{protocol} port {port} of this machine is taken{by}",
+        sentence: "{protocol} port {port} of the node is taken{by}",
         help: "End what listens on port {port}, choose another port, or let the component take any \
                free one.",
     }
     CommandNotFound {
         on: "App, Assignment, answer", blames: Node,
         sentence: "command {command} was not found{within}",
-        help: "Install {command} on this machine, write its whole path, or choose a node that has \
+        help: "Install {command} on the node, write its whole path, or choose a node that has \
                it.",
     }
     CommandNotInImage {
@@ -101,8 +101,8 @@ reasons! {
     }
     NoSuchUser {
         on: "App, Assignment", blames: Node,
-        sentence: "user {user} does not exist on this machine",
-        help: "Add the user {user} to this machine, or leave it out.",
+        sentence: "user {user} does not exist on the node",
+        help: "Add the user {user} to the node, or leave it out.",
     }
     NotPermitted {
         on: "App, Assignment", blames: Node,
@@ -116,7 +116,7 @@ reasons! {
     }
     CannotConfine {
         on: "App, Assignment, Node", blames: Node,
-        sentence: "this machine cannot confine programs: {why}",
+        sentence: "the node cannot confine programs: {why}",
         help: "Run the agent as root or let it make user namespaces; or allow unconfined-process in \
                spec.allow of the Site.",
     }
@@ -127,8 +127,8 @@ reasons! {
     }
     Exhausted {
         on: "App, Assignment", blames: Node,
-        sentence: "machine has no memory or processes left: cannot {doing}",
-        help: "Stop something on this machine, or give its components less.",
+        sentence: "the node has no memory or processes left: cannot {doing}",
+        help: "Stop something on the node, or give its components less.",
     }
     NoSuchEntry {
         on: "App, Assignment", blames: User,
@@ -197,7 +197,7 @@ reasons! {
     Completed {
         on: "App, Assignment", blames: Component,
         sentence: "it ended with code 0",
-        help: "A component is to run on: let its program stay in the foreground.",
+        help: "A component is meant to keep running: keep its program in the foreground.",
     }
     Error {
         on: "App, Assignment", blames: Component,
@@ -211,7 +211,7 @@ reasons! {
     }
     OutOfMemory {
         on: "App, Assignment", blames: Component,
-        sentence: "it used more memory than it may",
+        sentence: "it used more memory than it is allowed",
         help: "Give the component more memory.",
     }
     Lost {
@@ -322,7 +322,7 @@ reasons! {
     }
     Placing {
         on: "App", blames: Nobody,
-        sentence: "places are being looked for",
+        sentence: "looking for places",
         help: "",
     }
     PlaceNotFound {
@@ -411,7 +411,7 @@ reasons! {
     }
     SiteNotReady {
         on: "Site", blames: Node,
-        sentence: "the Site is ready no more",
+        sentence: "the Site is no longer ready",
         help: "`tombolo describe site` says why.",
     }
     NodeReady {
@@ -421,7 +421,7 @@ reasons! {
     }
     NodeNotReady {
         on: "Node", blames: Node,
-        sentence: "the Node is ready no more",
+        sentence: "the Node is no longer ready",
         help: "`tombolo describe node` says why.",
     }
 

@@ -58,7 +58,7 @@ fn a_sentence_is_a_clause_and_help_is_a_sentence() {
 fn blanks_are_filled_and_what_fills_them_is_left_alone() {
     let blanks = [("port", "{by}"), ("protocol", "tcp"), ("by", " by x")];
     let said = Reason::PortTaken.says(&blanks.map(|(blank, value)| (blank, value.to_owned())));
-    assert_eq!(said, "tcp port {by} of this machine is taken by x");
+    assert_eq!(said, "tcp port {by} of the node is taken by x");
 }
 
 const PAGE: &str = "\
