@@ -74,7 +74,15 @@ pub(crate) const NEEDS: &[Need] = &[
             None => format!("its site runs {}", look.row().engine),
             Some(also) => format!("it runs {} and {also}", look.row().engine),
         },
-        mend: |look, _| mend(3.0, format!("with a way to run it on {}", look.row().engine)),
+        mend: |look, _| {
+            let engine = look.row().engine;
+            let has_none = engine == Engine::Host && look.row().also.is_none();
+            let more = match has_none && look.ask.run_on(Engine::Docker).is_some() {
+                true => ", or with a Docker engine on its machine",
+                false => "",
+            };
+            mend(3.0, format!("with a way to run it on {engine}{more}"))
+        },
     },
     Need {
         name: "allowed",
@@ -489,11 +497,37 @@ pub(super) fn same(a: &str, b: &str) -> bool {
         || !(a.is_ascii() && b.is_ascii()) && a.to_lowercase() == b.to_lowercase()
 }
 
+/// By their codes, or as they are written out: a file says Europe, a site EU.
+fn same_continent(a: &str, b: &str) -> bool {
+    let plain = |name: &str| {
+        let letters = name.chars().filter(char::is_ascii_alphabetic);
+        let name: String = letters.map(|letter| letter.to_ascii_lowercase()).collect();
+        let known = CONTINENTS.iter().find(|(_, whole)| *whole == name);
+        known.map_or(name, |(code, _)| (*code).to_owned())
+    };
+    same(a, b) || plain(a) == plain(b) && !plain(a).is_empty()
+}
+
+/// The codes of the continents and their names.
+const CONTINENTS: &[(&str, &str)] = &[
+    ("af", "africa"),
+    ("an", "antarctica"),
+    ("as", "asia"),
+    ("eu", "europe"),
+    ("na", "northamerica"),
+    ("oc", "oceania"),
+    ("sa", "southamerica"),
+];
+
 impl Look<'_, '_> {
     fn in_any_place(&self, operator: PlaceOperator) -> bool {
         let places = self.ask.component.places.iter().filter(|place| place.operator == operator);
         places.into_iter().any(|place| {
             let here = self.place(place.by);
+            let same = match place.by {
+                PlaceKey::Continent => same_continent,
+                PlaceKey::Country | PlaceKey::Region | PlaceKey::City | PlaceKey::Site => same,
+            };
             here.is_some_and(|here| place.values.iter().any(|value| same(value, here)))
         })
     }

@@ -153,6 +153,22 @@ fn compares_where_a_node_is() {
 }
 
 #[test]
+fn a_continent_goes_by_its_name_and_by_its_code() {
+    let on = |continent: &str| json!({"places": [{"by": "continent", "values": [continent]}]});
+    for (site, asked) in [("EU", "Europe"), ("Europe", "eu"), ("NA", "North_America")] {
+        check_at(&format!("docker continent={site}"), "", on(asked), expect![""]);
+    }
+    check_at(
+        "docker continent=EU",
+        "",
+        on("Asia"),
+        expect![[r#"
+            needs continent Asia, is in EU | would fit if its place would do
+        "#]],
+    );
+}
+
+#[test]
 fn a_toleration_is_of_a_key_a_value_and_an_effect_or_of_any() {
     check("taint=lab:NoSchedule", json!({"needs": {"tolerations": [{"key": "lab"}]}}), expect![""]);
     check(
