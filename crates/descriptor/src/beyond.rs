@@ -49,7 +49,7 @@ impl<'a> Beyond<'a> {
         match self.keep {
             Keep::Always => {
                 let message = format!(
-                    "holds only within a {} site, placement does not know it: {why}",
+                    "holds only within a {} site; placement does not know it: {why}",
                     self.engine
                 );
                 field.changed(reader, &message);

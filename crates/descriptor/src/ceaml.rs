@@ -14,6 +14,7 @@ use tombolo_model::run::{Container, Run};
 use tombolo_model::{App, AppSpec};
 use tombolo_yaml::{Node, Span};
 
+use crate::Diagnostic;
 use crate::fields::{Field, Fields, Rest};
 use crate::path::shown;
 use crate::reader::{Reader, dashed};
@@ -104,7 +105,18 @@ struct Known<'a> {
 
 /// Reads the documents of one text.
 pub(crate) fn read(documents: &[Node], reader: &mut Reader<'_>) -> Vec<App> {
+    if let Some((key, span)) = documents.iter().find_map(newer) {
+        let message = format!("this is a model of CEAML 3 (it has {key:?}), which is not read");
+        let mut told = Diagnostic::error("unsupported-version", span, message);
+        told.expecting(
+            "a model of CEAML 1 or 2: \"dependency\" in each component, and no queues; or the App \
+             itself, see `tombolo explain app`",
+        );
+        reader.diagnose(told);
+        return Vec::new();
+    }
     let Some(template) = Template::read(documents, reader) else { return Vec::new() };
+    tell_machines(&template, reader);
     for node in &template.nodes {
         if !KINDS.contains(&node.kind) {
             node.unknown_kind(KINDS, reader);
@@ -131,7 +143,7 @@ pub(crate) fn read(documents: &[Node], reader: &mut Reader<'_>) -> Vec<App> {
     let mut components = survey.components.iter().take(COMPONENTS_MAX);
     for node in template.nodes.iter().filter(|node| node.kind == COMPONENT) {
         if is_machine(node) {
-            tell_machine(node, reader);
+            node.field.dropped(reader, "virtual machines cannot be run");
         } else if let Some(known) = components.next() {
             reader.begin_app(known.app);
             let component = read_component(node, known, &template, &mut hosts, &survey, reader);
@@ -146,7 +158,7 @@ pub(crate) fn read(documents: &[Node], reader: &mut Reader<'_>) -> Vec<App> {
     for node in template.nodes.iter().filter(|node| node.kind == PLATFORM) {
         workflow::platform(node, &survey, &template, &mut specs, reader);
     }
-    if specs.is_empty() {
+    if specs.is_empty() && !reader.has_told("unsupported-unit") {
         let what = "the model has no component that could run";
         template.field.error(reader, "no-app", what).expecting("a node template of type Component");
     }
@@ -206,15 +218,37 @@ fn component_name(written: &str) -> String {
 }
 
 fn is_machine(node: &NodeTemplate<'_>) -> bool {
-    node.field.node.at(&["properties", "deployment_unit"]).and_then(Node::as_str) == Some("vm")
+    let unit = node.field.node.at(&["properties", "deployment_unit"]).and_then(Node::as_str);
+    unit.is_some_and(|unit| unit.eq_ignore_ascii_case("vm"))
 }
 
-fn tell_machine(node: &NodeTemplate<'_>, reader: &mut Reader<'_>) {
-    let message = format!("{:?} is a virtual machine, and those cannot be run", node.key.text);
-    reader
-        .warning("unsupported-unit", &node.field.path, node.key.span, message)
-        .expecting("deployment_unit: container, with a container image");
-    node.field.dropped(reader, "virtual machines cannot be run");
+/// All that are virtual machines, at once: an error where nothing else is there.
+fn tell_machines(template: &Template<'_>, reader: &mut Reader<'_>) {
+    let components = || template.nodes.iter().filter(|node| node.kind == COMPONENT);
+    let machines: Vec<&NodeTemplate<'_>> = components().filter(|node| is_machine(node)).collect();
+    let Some(first) = machines.first() else { return };
+    let names: Vec<String> = machines.iter().map(|node| shown(&node.key.text)).collect();
+    let (path, span) = (&first.field.path, first.key.span);
+    let message = match names.as_slice() {
+        [one] => format!("{one} is a virtual machine, and those cannot be run"),
+        several => format!("virtual machines cannot be run: {}", several.join(", ")),
+    };
+    let told = match machines.len() == components().count() {
+        true => reader.error("unsupported-unit", path, span, message),
+        false => reader.warning("unsupported-unit", path, span, message),
+    };
+    told.expecting("deployment_unit: container, with a container image");
+}
+
+/// What a document says that came with the third version.
+fn newer(document: &Node) -> Option<(&str, Span)> {
+    let templates = document.at(&["topology_template", "node_templates"])?.as_map()?;
+    let properties = templates.iter().filter_map(|(_, node)| node.get("properties"));
+    let newer = |properties: &'_ Node| -> Option<(&'static str, Span)> {
+        let key = ["queues", "dependencies"].into_iter();
+        key.filter_map(|key| Some((key, properties.entry(key)?.0.span))).next()
+    };
+    properties.filter_map(newer).next()
 }
 
 fn read_component<'t, 'a>(
@@ -275,7 +309,7 @@ fn read_properties<'a>(
     if let Some(every) = fields.take("daemon_set")
         && every.boolean(reader) == Some(true)
     {
-        let why = "an instance on every node cannot be asked for; give replicas or onEach";
+        let why = "one instance on every node cannot be asked for; use replicas or onEach";
         every.dropped(reader, why);
     }
     if let Some(storage) = fields.take("storage_type") {

@@ -42,6 +42,10 @@ const SPEC_DROPPED: &[(&str, &str)] = &[
     ("output_data_size", "how much data comes out has no influence on the place"),
 ];
 
+/// Nothing measures compliance, so without a word of a person no node has any.
+const NEEDS_SCORE: &str = "only nodes with a compliance score this high will do; nothing measures it, a \
+                           person gives it (docs/formats/codeco.md says how)";
+
 /// As many as a component may have.
 const EXPOSED_MAX: usize = 64;
 
@@ -155,6 +159,9 @@ fn app_spec<'a>(
         fields.take_any(&["complianceClass", "complianceclass", "compliance_level"])
     {
         floor.compliance = words::compliance(&field, reader);
+        if floor.compliance.is_some() {
+            field.assumed(reader, NEEDS_SCORE);
+        }
     }
     if let Some(field) =
         fields.take_any(&["appEnergyLimit", "appenergylimit", "energy_expenditure"])

@@ -65,7 +65,7 @@ fn unknown(documents: &[Node]) -> Diagnostic {
     };
     let known = STRANGERS.iter().find(|stranger| (stranger.is)(first));
     if let Some(Stranger { what, way_out, .. }) = known {
-        let message = format!("this is {what}, which describes no application");
+        let message = format!("this is {what}, which does not describe an application");
         let mut diagnostic = Diagnostic::error("unknown-format", beginning(first), &message);
         diagnostic.expecting(*way_out);
         return diagnostic;

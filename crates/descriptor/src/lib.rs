@@ -31,6 +31,7 @@ mod render;
 mod report;
 mod sample;
 mod screen;
+mod together;
 mod tosca;
 mod validated;
 pub mod write;
@@ -47,6 +48,7 @@ pub use format::Format;
 pub use render::{Colour, render, render_notes};
 pub use report::report;
 pub use sample::sample;
+pub use together::Together;
 pub use tombolo_yaml::{Lines, Mend, Position, Severity, Span};
 
 use reader::Reader;
@@ -56,6 +58,15 @@ use reader::Reader;
 pub struct Source<'a> {
     pub name: &'a str,
     pub text: &'a str,
+}
+
+/// How a text is to be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// The format, if it is not to be recognised.
+    pub format: Option<Format>,
+    /// Profiles of compose files whose services run as well.
+    pub profiles: Vec<String>,
 }
 
 /// What became of a text.
@@ -86,6 +97,20 @@ pub trait Files {
     fn folder(&self) -> Option<String> {
         None
     }
+
+    /// What is in a folder beside the text.
+    fn folder_at(&self, _path: &str) -> Option<Folder> {
+        None
+    }
+}
+
+/// What is in a folder beside a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Folder {
+    /// The texts of all files, by their paths within the folder.
+    Texts(BTreeMap<String, String>),
+    /// Why it cannot become part of an App.
+    Unfit(String),
 }
 
 /// No files at all.
@@ -101,6 +126,15 @@ impl Files for NoFiles {
 impl Files for BTreeMap<String, String> {
     fn read(&self, path: &str) -> Option<String> {
         self.get(path).cloned()
+    }
+
+    fn folder_at(&self, path: &str) -> Option<Folder> {
+        let path = format!("{}/", path.trim_end_matches('/'));
+        let inside = self
+            .iter()
+            .filter_map(|(name, text)| Some((name.strip_prefix(&path)?.to_owned(), text.clone())));
+        let texts: BTreeMap<String, String> = inside.collect();
+        (!texts.is_empty()).then_some(Folder::Texts(texts))
     }
 }
 
@@ -128,12 +162,23 @@ pub(crate) const FORMATS: &[FormatRow] = &[
 
 /// Reads a text, in the given format or in the one that it is recognised as.
 pub fn read(source: Source<'_>, format: Option<Format>, files: &dyn Files) -> Reading {
-    let (mut documents, problems) = tombolo_yaml::documents(source.text, &Limits::default());
+    let (documents, problems) = tombolo_yaml::documents(source.text, &Limits::default());
     let mut reader = Reader::new(source.name, files);
     let is_broken = problems.iter().any(|problem| problem.severity == Severity::Error);
     for problem in problems {
         reader.diagnose(problem.into());
     }
+    read_parsed(source.text, documents, is_broken, format, reader)
+}
+
+/// Reads what was parsed; what is wrong with the text as such is told already.
+pub(crate) fn read_parsed(
+    text: &str,
+    mut documents: Vec<Node>,
+    is_broken: bool,
+    format: Option<Format>,
+    mut reader: Reader<'_>,
+) -> Reading {
     let format = match format {
         Some(format) => Ok(format),
         None => detect(&documents),
@@ -152,7 +197,7 @@ pub fn read(source: Source<'_>, format: Option<Format>, files: &dyn Files) -> Re
     // Where the kind is wrong, the quotes may be what is wrong.
     let right_kind = reading.diagnostics.iter_mut().filter(|found| found.code != "wrong-kind");
     for mend in right_kind.filter_map(|found| found.mend.as_mut()) {
-        keep_quotes(source.text, mend);
+        keep_quotes(text, mend);
     }
     reading
 }

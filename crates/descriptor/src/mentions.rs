@@ -82,6 +82,40 @@ pub(crate) fn connections<'t>(
     found
 }
 
+/// The text with each port that a Service of a cluster would lead on to another replaced by that other:
+/// elsewhere nothing stands between the two. Nothing if there is no such port.
+pub(crate) fn as_they_listen(text: &str, hosts: &BTreeMap<String, Host>) -> Option<String> {
+    if text.len() > TEXT_BYTES_MAX {
+        return None;
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut done = 0;
+    for mention in mentions(text).into_iter().filter(|mention| mention.is_address) {
+        let Some(host) = lookup(mention.host, hosts) else { continue };
+        let implied = match mention.protocol {
+            Protocol::Http => 80,
+            Protocol::Https => 443,
+            Protocol::Tcp | Protocol::Udp => 0,
+        };
+        let called = mention.port.unwrap_or(implied);
+        let way = host.ports.iter().find(|(from, to)| *from == called && from != to);
+        let Some((_, listens)) = way else { continue };
+        out.push_str(&text[done..mention.end]);
+        out.push_str(&format!(":{listens}"));
+        done = match mention.port {
+            Some(_) => mention.end + 1 + digits(&text[mention.end + 1..]),
+            None => mention.end,
+        };
+    }
+    out.push_str(&text[done..]);
+    (done > 0).then_some(out)
+}
+
+/// How many digits a text begins with.
+fn digits(text: &str) -> usize {
+    text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len())
+}
+
 /// Adds a connection unless it is there; one without a port says less than one with it.
 pub(crate) fn add(found: &mut Vec<Connection>, connection: Connection) {
     let same_way = |known: &&mut Connection| known.to == connection.to;
@@ -116,6 +150,8 @@ fn lookup<'h>(host: &str, hosts: &'h BTreeMap<String, Host>) -> Option<&'h Host>
 #[derive(Debug, PartialEq)]
 struct Mention<'t> {
     host: &'t str,
+    /// Where the host ends in the text.
+    end: usize,
     port: Option<u16>,
     protocol: Protocol,
     /// It has a port, a scheme or a domain, so that no word of a sentence looks like it.
@@ -136,8 +172,7 @@ fn mentions(text: &str) -> Vec<Mention<'_>> {
         at = end;
         let before = &text[..start];
         let after = text[end..].strip_prefix(':').unwrap_or_default();
-        let digits = after.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(after.len());
-        let port = after[..digits].parse::<u16>().ok().filter(|port| *port > 0);
+        let port = after[..digits(after)].parse::<u16>().ok().filter(|port| *port > 0);
         let protocol = match before {
             before if before.ends_with("https://") => Protocol::Https,
             before if before.ends_with("http://") => Protocol::Http,
@@ -149,7 +184,7 @@ fn mentions(text: &str) -> Vec<Mention<'_>> {
         let has_scheme = before.ends_with("://") || before.ends_with('@');
         let host = &text[start..end];
         let is_address = !is_user && (port.is_some() || has_scheme || host.contains(".svc"));
-        found.push(Mention { host, port, protocol, is_address });
+        found.push(Mention { host, end, port, protocol, is_address });
     }
     found
 }
@@ -205,6 +240,19 @@ mod tests {
             web 8443 tcp
         "#]],
         );
+    }
+
+    #[test]
+    fn a_port_of_a_service_becomes_the_one_behind_it() {
+        let host = Host { component: "web".to_owned(), ports: vec![(80, 8080), (443, 443)] };
+        let hosts = BTreeMap::from([("web".to_owned(), host)]);
+        let told = |text| as_they_listen(text, &hosts);
+        assert_eq!(told("http://web:80/x,web:080").as_deref(), Some("http://web:8080/x,web:8080"));
+        assert_eq!(told("at http://web/").as_deref(), Some("at http://web:8080/"));
+        assert_eq!(told("http://web.shop.svc:80").as_deref(), Some("http://web.shop.svc:8080"));
+        for text in ["https://web/", "web:443", "web", "http://other:80", "web:8080", ""] {
+            assert_eq!(told(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use tombolo_model::App;
 use tombolo_yaml::{Severity, Span};
 
 use crate::path::{Path, shown};
-use crate::{Diagnostic, Files, Format, Note, NoteKind, Reading};
+use crate::{Diagnostic, Files, Folder, Format, Note, NoteKind, Reading};
 
 /// Errors, and as many warnings: more would help nobody, and a text can be made of mistakes only.
 const DIAGNOSTICS_MAX: usize = 100;
@@ -21,6 +21,10 @@ pub(crate) struct Reader<'a> {
     files: &'a dyn Files,
     /// The name of the text: of a file, as it was given.
     source: &'a str,
+    /// Where each text begins, if there are several.
+    texts: Vec<u32>,
+    /// Profiles of compose files that are asked for.
+    pub(crate) profiles: Vec<String>,
     notes: Vec<Note>,
     notes_left_out: usize,
     diagnostics: Vec<Diagnostic>,
@@ -48,6 +52,8 @@ impl<'a> Reader<'a> {
         Reader {
             files,
             source,
+            texts: Vec::new(),
+            profiles: Vec::new(),
             notes: Vec::new(),
             notes_left_out: 0,
             diagnostics: Vec::new(),
@@ -91,6 +97,26 @@ impl<'a> Reader<'a> {
     /// The name of the text.
     pub(crate) fn source(&self) -> &'a str {
         self.source
+    }
+
+    /// A text of several begins.
+    pub(crate) fn begin_text(&mut self, start: u32) {
+        self.texts.push(start);
+    }
+
+    /// The number of the text in which a place is.
+    pub(crate) fn text_at(&self, span: Span) -> usize {
+        self.texts.partition_point(|start| *start <= span.start).saturating_sub(1)
+    }
+
+    /// Whether there are several texts, which say one thing together.
+    pub(crate) fn has_several_texts(&self) -> bool {
+        self.texts.len() > 1
+    }
+
+    /// The contents of a folder that the text names, if the caller has it: paths within it and texts.
+    pub(crate) fn folder_at(&self, path: &str) -> Option<Folder> {
+        self.files.folder_at(path)
     }
 
     /// The name of the folder where the text lies, if the caller knows it.

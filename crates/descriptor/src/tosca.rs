@@ -39,14 +39,14 @@ const TEMPLATE_DROPPED: &[(&str, &str)] = &[
     ("group_types", TYPES),
     ("imports", TYPES),
     ("interface_types", TYPES),
-    ("namespace", "it is about names of types, and those are built in"),
+    ("namespace", "it is about the names of types, which are built in"),
     ("node_types", TYPES),
     ("policy_types", TYPES),
     ("relationship_types", TYPES),
     ("repositories", "images name their registry themselves"),
 ];
 const TOPOLOGY_DROPPED: &[(&str, &str)] = &[
-    ("description", "the description of the whole is taken"),
+    ("description", "the description of the whole is used"),
     ("groups", "there are no groups of components"),
     ("outputs", "addresses are in the App's status"),
     ("policies", "no policy of this template is known"),

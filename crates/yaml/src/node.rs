@@ -196,6 +196,31 @@ impl Node {
         bytes.saturating_add(nodes.saturating_mul(NODE_BYTES))
     }
 
+    /// Moves it, with all that is in it, as if `bytes` more stood before its text.
+    pub fn move_by(&mut self, bytes: u32) {
+        let further = |span: Span| {
+            Span::new(span.start.saturating_add(bytes), span.end.saturating_add(bytes))
+        };
+        let mut waiting = vec![self];
+        while let Some(node) = waiting.pop() {
+            node.span = further(node.span);
+            match &mut node.value {
+                Value::List(items) => waiting.extend(items),
+                Value::Map(entries) => {
+                    for (key, value) in entries {
+                        key.span = further(key.span);
+                        waiting.push(value);
+                    }
+                }
+                Value::Null
+                | Value::Bool(_)
+                | Value::Int(_)
+                | Value::Float(_)
+                | Value::String(_) => (),
+            }
+        }
+    }
+
     /// How a message names it.
     pub fn kind(&self) -> &'static str {
         match &self.value {

@@ -182,7 +182,10 @@ fn read_cluster<'t, 'a>(
             match (&first, hosts.get(name)) {
                 (None, host) => first = host.cloned(),
                 (Some(first), Some(host)) if host != first => {
-                    member.dropped(reader, "it differs from the first member, which counts");
+                    member.dropped(
+                        reader,
+                        "it differs from the first member, and the first one counts",
+                    );
                 }
                 (Some(_), _) => (),
             }

@@ -174,7 +174,10 @@ fn policy(
     let text = scenario.condition.str(reader)?;
     let plain: String = text.chars().filter(|letter| !letter.is_whitespace()).collect();
     if scenario.name.as_deref().is_some_and(|name| name.eq_ignore_ascii_case("onDeployment")) {
-        field.dropped(reader, "a wish for the first place is no policy; give users and a latency");
+        field.dropped(
+            reader,
+            "a wish about the first place is not a policy; give users and a latency",
+        );
         return None;
     }
     if plain.eq_ignore_ascii_case("status==failed") {

@@ -85,8 +85,10 @@ pub(super) fn connect<'a>(
         }
         if join(ends, &network, components, reader) == 0 {
             let why = match outside.contains(node.key.text.as_str()) {
-                true => "the link leads to what runs elsewhere, where nothing is measured",
-                false => "the link joins no two components of the App",
+                true => {
+                    "the link leads to something that runs elsewhere, where nothing is measured"
+                }
+                false => "the link does not join two components of the App",
             };
             node.field.dropped(reader, why);
         }
@@ -196,7 +198,10 @@ fn expose(
     }
     let leads_outside = point.links.iter().any(|link| outside.contains(link));
     if leads_outside && !point.public {
-        point.field.assumed(reader, "it is public, for its link leads to what runs elsewhere");
+        point.field.assumed(
+            reader,
+            "it is public because its link leads to something that runs elsewhere",
+        );
     }
     reader
         .origin(format!("spec.components[{index}].expose[{}]", component.expose.len()), point.span);

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use tombolo_model::component::{Component, Expose};
+use tombolo_model::component::{Component, Expose, Protocol};
 use tombolo_model::needs::Needs;
 use tombolo_model::run::{Container, KeyRef, Run};
 use tombolo_model::{App, AppSpec};
@@ -27,10 +27,29 @@ const CLUSTER: &[&str] = &[
     "worker-machine-count",
     "worker-machine-flavor",
     "image",
+    "datacenter",
+    "kubernetes-type",
+    "status",
+    "kubeconfig",
+];
+/// What CHARITY's backend writes, or keeps for itself.
+const APP_DROPPED: &[(&str, &str)] =
+    &[("id", "an App has a uid of its own"), ("status", "a status is written by whoever runs it")];
+const COMPONENT_DROPPED: &[(&str, &str)] = &[
+    ("output-parameters", "where a component runs is in the status of its App"),
+    ("registry", "a site's engine logs in to its registries itself"),
+    ("tosca-cp", "a connection point of a blueprint is a port in \"expose\""),
 ];
 const APP: &[&str] = &["name", "owner", "cluster", "components"];
 const COMPONENT: &[&str] = &["name", "cluster-selector", "image", "expose", "env", "tls"];
-const EXPOSE: &[&str] = &["is-public", "is-peered", "containerPort", "clusterPort"];
+const EXPOSE: &[&str] =
+    &["is-public", "is-peered", "containerPort", "clusterPort", "name", "protocol"];
+const PROTOCOLS: &[(&str, Protocol)] = &[
+    ("TCP", Protocol::Tcp),
+    ("UDP", Protocol::Udp),
+    ("HTTP", Protocol::Http),
+    ("HTTPS", Protocol::Https),
+];
 
 /// As many as a component may have.
 const EXPOSED_MAX: usize = 64;
@@ -140,7 +159,7 @@ fn read_app(field: &Field<'_>, head: &Head<'_>, reader: &mut Reader<'_>) -> Opti
     {
         cluster.dropped(reader, "each component says its own cluster");
     }
-    fields.finish(Rest::Foreign { known: APP, dropped: &[] }, reader);
+    fields.finish(Rest::Foreign { known: APP, dropped: APP_DROPPED }, reader);
     let spec = AppSpec { components, ..AppSpec::default() };
     Some((head.app(&name?, spec), name_field?.node.span))
 }
@@ -199,7 +218,7 @@ fn read_component(
     if let Some(tls) = fields.take("tls") {
         read_tls(&tls, reader);
     }
-    fields.finish(Rest::Foreign { known: COMPONENT, dropped: &[] }, reader);
+    fields.finish(Rest::Foreign { known: COMPONENT, dropped: COMPONENT_DROPPED }, reader);
     component.run = vec![Run { container: Some(container), ..Run::default() }];
     (!component.name.is_empty()).then_some(component)
 }
@@ -217,11 +236,24 @@ fn read_expose(field: &Field<'_>, reader: &mut Reader<'_>) -> Option<Expose> {
         }
     }
     let port = fields.need("containerPort", reader, "the port that the component listens on");
-    if let Some(published) = fields.take("clusterPort") {
-        expose.published = published.port(reader);
+    let service = fields.take("clusterPort");
+    if let Some(name) = fields.take("name") {
+        expose.name = name.label(reader);
+    }
+    if let Some(word) = fields.take("protocol") {
+        expose.protocol = word.one_of(reader, PROTOCOLS).unwrap_or_default();
     }
     fields.finish(Rest::Foreign { known: EXPOSE, dropped: &[] }, reader);
     expose.port = port?.port(reader)?;
+    // A Service of a cluster has its own address, a node has each port once: two components with one
+    // clusterPort could not share a node.
+    if let Some(service) = service
+        && let Some(called) = service.port(reader)
+        && called != expose.port
+    {
+        let how = format!("others call it at its own port, {}", expose.port);
+        service.changed(reader, &how);
+    }
     Some(expose)
 }
 
@@ -277,8 +309,11 @@ fn read_variable(field: &Field<'_>, reader: &mut Reader<'_>) -> Option<(String, 
 
 fn read_tls(field: &Field<'_>, reader: &mut Reader<'_>) {
     let Some(mut fields) = field.fields(reader) else { return };
-    if let Some(name) = fields.take("name") {
-        name.dropped(reader, "a port cannot be given a certificate of its own");
+    for key in ["name", "certificate", "key"] {
+        if let Some(field) = fields.take(key) {
+            field.dropped(reader, "a port cannot be given a certificate of its own");
+        }
     }
-    fields.finish(Rest::Foreign { known: &["name"], dropped: &[] }, reader);
+    let known = &["name", "certificate", "key"];
+    fields.finish(Rest::Foreign { known, dropped: &[] }, reader);
 }

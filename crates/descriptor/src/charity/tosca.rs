@@ -230,7 +230,7 @@ fn read_image<'a>(
     let image = template.inputs.text(field, reader)?;
     let bare = image.strip_prefix("https://").or_else(|| image.strip_prefix("http://"));
     if let Some(bare) = bare {
-        field.changed(reader, &format!("an image is no web address, {bare:?} is taken"));
+        field.changed(reader, &format!("an image is not a web address: {bare:?} is used"));
         return Some(bare.to_owned());
     }
     Some(image)

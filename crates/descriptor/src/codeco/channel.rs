@@ -163,18 +163,34 @@ fn other_app(
     }
 }
 
+/// A number alone, or with a prefix of Kubernetes, leaves its unit to the reader.
+fn tell_unit(field: &Field<'_>, unit: &str, reader: &mut Reader<'_>) {
+    let written = field.node.raw().unwrap_or_default().trim();
+    let letters =
+        written.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '_'));
+    let is_bare = !written.is_empty()
+        && matches!(letters, "" | "n" | "u" | "m" | "k" | "K" | "M" | "G" | "Ki" | "Mi" | "Gi");
+    if is_bare && written != "0" {
+        field.assumed(reader, &format!("{written} is taken for a quantity of {unit}"));
+    }
+}
+
 fn read_settings(field: &Field<'_>, connection: &mut Connection, reader: &mut Reader<'_>) {
     let Some(mut fields) = field.fields(reader) else { return };
     if let Some(bandwidth) = fields.take_any(&["minBandwidth", "bandwidth"]) {
+        tell_unit(&bandwidth, "bits per second", reader);
         connection.bandwidth = bandwidth.bit_rate(reader);
     }
     if let Some(delay) = fields.take("maxDelay") {
+        tell_unit(&delay, "seconds", reader);
         connection.latency = delay.quantity_as(reader, seconds::spelt);
     }
     if let Some(size) = fields.take_any(&["frameSize", "framesize"]) {
+        tell_unit(&size, "bytes", reader);
         connection.frame_size = size.quantity(reader);
     }
     if let Some(interval) = fields.take("sendInterval") {
+        tell_unit(&interval, "seconds", reader);
         connection.send_interval = interval.quantity_as(reader, seconds::spelt);
     }
     fields.finish(Rest::Foreign { known: SETTINGS, dropped: &[] }, reader);

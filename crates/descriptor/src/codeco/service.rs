@@ -158,7 +158,7 @@ fn read_pod<'a>(
         (Some(inner), false) => take_pod(&inner, names, component, needs, reader),
         (inner, _) => {
             if let Some(inner) = inner {
-                inner.dropped(reader, "the containers beside the template are taken");
+                inner.dropped(reader, "the containers beside the template are used");
             }
             let bare = without_surroundings(podspec.node);
             let bare =

@@ -70,7 +70,7 @@ pub(super) fn read(
         (None, Some(content), _) => content.text(reader)?,
         (None, None, Some(variable)) => set_variable(variable, variables, reader)?,
         (None, None, None) => {
-            let message = format!("{key:?} says not where it comes from");
+            let message = format!("{key:?} does not say where it comes from");
             field
                 .error(reader, "missing-field", message)
                 .expecting("\"file\", \"content\", \"environment\" or \"external\"");

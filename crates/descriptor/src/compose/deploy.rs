@@ -58,7 +58,7 @@ fn read_deploy(
         match mode.str(reader) {
             Some("replicated") | None => (),
             Some("global") => {
-                mode.dropped(reader, "one instance runs, use onEach for one on each node")
+                mode.dropped(reader, "one instance runs; onEach gives one on each node")
             }
             Some(_) => mode.dropped(reader, "an instance runs all the time"),
         }
@@ -100,14 +100,14 @@ fn read_resources(field: &Field<'_>, needs: &mut Needs, reader: &mut Reader<'_>)
             let amount = cpus.cpu(reader);
             match needs.cpu {
                 None => needs.cpu = amount,
-                Some(_) => cpus.dropped(reader, "what is reserved counts, the limit does not"),
+                Some(_) => cpus.dropped(reader, "the reservation counts, the limit does not"),
             }
         }
         if let Some(memory) = inner.take("memory") {
             let amount = mounts::size(&memory, reader);
             match needs.memory {
                 None => needs.memory = amount,
-                Some(_) => memory.dropped(reader, "what is reserved counts, the limit does not"),
+                Some(_) => memory.dropped(reader, "the reservation counts, the limit does not"),
             }
         }
         for device in inner.take_list("devices", reader) {
@@ -208,8 +208,10 @@ fn read_placement(
     }
     for preference in fields.take_list("preferences", reader) {
         // Swarm's word for a wish. As a rule it would leave instances without a place.
-        preference
-            .dropped(reader, "instances share nodes that are equally good, and no rule makes them");
+        preference.dropped(
+            reader,
+            "instances spread over equally good nodes by themselves; it is not a rule",
+        );
     }
     if let Some(most) = fields.take("max_replicas_per_node") {
         match most.count(reader, REPLICAS_MAX) {
@@ -218,7 +220,7 @@ fn read_placement(
                 component.affinity.get_or_insert_default().apart.push(name);
             }
             Some(0) | None => (),
-            Some(_) => most.dropped(reader, "instances are kept apart, or they are not"),
+            Some(_) => most.dropped(reader, "instances are either kept apart or not"),
         }
     }
     fields.finish(foreign(&["constraints", "max_replicas_per_node", "preferences"]), reader);
@@ -228,7 +230,7 @@ fn read_placement(
 fn read_constraint(field: &Field<'_>, needs: &mut Needs, reader: &mut Reader<'_>) {
     let Some(text) = field.str(reader) else { return };
     let Some((key, value)) = text.split_once("==") else {
-        field.dropped(reader, "only what a node must be is asked for, not what it must not be");
+        field.dropped(reader, "a node is chosen by what it is, not by what it is not");
         return;
     };
     let (key, value) = (key.trim(), value.trim().to_owned());

@@ -1,5 +1,5 @@
-//! `extends` within one file: a service takes over what another says. Mappings are merged, lists
-//! are joined, anything else is replaced, as compose does it.
+//! What is laid over something else: a service over the one that it extends, a file over the one before
+//! it. Mappings are merged, lists are joined, anything else is replaced, as compose does it.
 
 use std::collections::BTreeMap;
 
@@ -8,6 +8,14 @@ use tombolo_yaml::{Key, Node, Value};
 use crate::fields::Field;
 use crate::reader::Reader;
 
+/// What an entry of these lists is about: a later one about the same replaces it.
+const ABOUT: &[(&str, fn(&Node) -> Option<&str>)] = &[
+    ("configs", mounted_as),
+    ("devices", mounted_at),
+    ("environment", assigned),
+    ("secrets", mounted_as),
+    ("volumes", mounted_at),
+];
 /// Keys whose lists replace what was there instead of adding to it.
 const REPLACED: &[&str] = &["command", "entrypoint", "test"];
 /// Beyond this, finding the entries that two lists share would take too long.
@@ -64,9 +72,37 @@ fn one(service: &Field<'_>, all: &Node, depth: usize, reader: &mut Reader<'_>) -
     merge(&base, service.node, "")
 }
 
+/// The path in the container of `SOURCE:TARGET[:MODE]` or `{target}`.
+fn mounted_at(entry: &Node) -> Option<&str> {
+    match entry.as_str() {
+        Some(text) => {
+            let mut parts = text.split(':');
+            let first = parts.next();
+            parts.next().or(first)
+        }
+        None => entry.get("target").and_then(Node::as_str),
+    }
+}
+
+fn mounted_as(entry: &Node) -> Option<&str> {
+    let said = |key: &str| entry.get(key).and_then(Node::as_str);
+    entry.as_str().or_else(|| said("target")).or_else(|| said("source"))
+}
+
+fn assigned(entry: &Node) -> Option<&str> {
+    entry.as_str().map(|text| text.split('=').next().unwrap_or(text))
+}
+
+/// A file laid over the one before it.
+pub(super) fn merge_files(base: &Node, over: &Node) -> Node {
+    merge(base, over, "")
+}
+
 /// `over` laid over `base`.
 fn merge(base: &Node, over: &Node, key: &str) -> Node {
     match (&base.value, &over.value) {
+        // A key without a value says nothing.
+        (Value::List(_) | Value::Map(_), Value::Null) => base.clone(),
         (Value::Map(lower), Value::Map(upper)) => {
             let mut entries: Vec<(Key, Node)> = Vec::new();
             for (name, value) in lower {
@@ -89,6 +125,14 @@ fn merge(base: &Node, over: &Node, key: &str) -> Node {
         (Value::List(lower), Value::List(upper)) if !REPLACED.contains(&key) => {
             let mut items = lower.clone();
             let compares = lower.len().saturating_mul(upper.len()) <= COMPARED_MAX;
+            let about = ABOUT.iter().find(|(list, _)| *list == key).map(|(_, about)| about);
+            if let (Some(about), true) = (about, compares) {
+                let replaced = |item: &Node| {
+                    let subject = about(item);
+                    subject.is_some() && upper.iter().any(|later| about(later) == subject)
+                };
+                items.retain(|item| !replaced(item));
+            }
             items.extend(upper.iter().filter(|item| !compares || !lower.contains(item)).cloned());
             Node::new(Value::List(items), over.span)
         }

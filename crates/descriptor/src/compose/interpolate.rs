@@ -174,7 +174,7 @@ impl Filler<'_, '_, '_> {
 
     fn nested(&mut self, text: &str) -> String {
         if self.depth >= DEPTH_MAX {
-            self.bad("variables stand too deep within each other");
+            self.bad("variables are nested too deeply");
             return String::new();
         }
         self.depth += 1;

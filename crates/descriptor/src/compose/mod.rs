@@ -9,15 +9,18 @@ mod contents;
 mod deploy;
 mod extends;
 mod interpolate;
+mod kept;
 mod keys;
 mod mounts;
+mod once;
 mod ports;
 mod service;
 mod words;
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use tombolo_model::component::Component;
 use tombolo_model::run::Run;
 use tombolo_model::{App, AppSpec};
@@ -41,12 +44,8 @@ const ENV_FILE: &str = ".env";
 
 /// Reads the documents of one text.
 pub(crate) fn read(documents: &[Node], reader: &mut Reader<'_>) -> Vec<App> {
-    if let Some(second) = documents.get(1) {
-        let second = Field::document(second);
-        second.error(reader, "one-document", "a compose file has one document");
-    }
-    let Some(document) = documents.first() else { return Vec::new() };
-    let root = Field::document(document);
+    let Some(document) = laid_over(documents, reader) else { return Vec::new() };
+    let root = Field::document(&document);
     let name = root.node.get("name").and_then(Node::as_str).map(str::to_owned);
     if name.is_none() {
         let assumed = name_of_file(reader);
@@ -58,6 +57,25 @@ pub(crate) fn read(documents: &[Node], reader: &mut Reader<'_>) -> Vec<App> {
     let name = reader.label(&name, &path, root.node.span).unwrap_or(name);
     let components = read_project(&root, &name, reader);
     vec![App::new(&name, AppSpec { components, ..AppSpec::default() })]
+}
+
+/// The files of a project laid over each other, each with its one document.
+fn laid_over<'n>(documents: &'n [Node], reader: &mut Reader<'_>) -> Option<Cow<'n, Node>> {
+    let (first, rest) = documents.split_first()?;
+    let mut whole = Cow::Borrowed(first);
+    let mut before = reader.text_at(first.span);
+    for document in rest {
+        let text = reader.text_at(document.span);
+        match text == before {
+            true => {
+                let second = Field::document(document);
+                second.error(reader, "one-document", "a compose file has one document");
+            }
+            false => whole = Cow::Owned(extends::merge_files(&whole, document)),
+        }
+        before = text;
+    }
+    Some(whole)
 }
 
 /// A project without a name goes by its file, or by the folder where the file has the usual name.
@@ -88,13 +106,14 @@ pub(crate) fn read_project(root: &Field<'_>, app: &str, reader: &mut Reader<'_>)
     let Some(mut fields) = root.fields(reader) else { return Vec::new() };
     fields.take("name");
     if let Some(version) = fields.take("version") {
-        version.dropped(reader, "compose files have no versions any more");
+        version.dropped(reader, "compose files no longer have a version");
     }
     if let Some(include) = fields.take("include") {
         include
             .error(reader, "other-file", "other files cannot be included here")
             .expecting("one file with everything in it; \"docker compose config\" writes one");
     }
+    let profiles = profiles(&variables, reader);
     let mut shared = Shared::read(&mut fields, app, variables, reader);
     let networks = fields.take("networks");
     if let Some(models) = fields.take("models") {
@@ -112,7 +131,7 @@ pub(crate) fn read_project(root: &Field<'_>, app: &str, reader: &mut Reader<'_>)
     if count > SERVICES_MAX {
         services
             .error(reader, "too-many", format!("there are {count} services"))
-            .expecting(format!("{SERVICES_MAX} at most, so many components has an App"));
+            .expecting(format!("{SERVICES_MAX} at most: an App has no more components"));
         return Vec::new();
     }
     let resolved = extends::resolve(&services, reader);
@@ -120,7 +139,9 @@ pub(crate) fn read_project(root: &Field<'_>, app: &str, reader: &mut Reader<'_>)
     for (key, original) in services.node.as_map().into_iter().flatten() {
         let node = resolved.get(&key.text).unwrap_or(original);
         let field = Field { node, path: services.path.key(&key.text), key_span: key.span };
-        read.extend(Service::read(&key.text, &field, &mut shared, reader));
+        if is_asked_for(&key.text, &field, &profiles, reader) {
+            read.extend(Service::read(&key.text, &field, &mut shared, reader));
+        }
     }
     if read.is_empty() && !reader.has_errors() {
         services.error(reader, "nothing-runs", "there is no service that runs");
@@ -132,6 +153,35 @@ pub(crate) fn read_project(root: &Field<'_>, app: &str, reader: &mut Reader<'_>)
     shared.tell_unused(reader);
     let project = Project { services: read, networks: root.node.get("networks") };
     project.into_components(&shared, reader)
+}
+
+/// The profiles that are asked for.
+fn profiles(variables: &Variables, reader: &Reader<'_>) -> BTreeSet<String> {
+    let variable = variables.get("COMPOSE_PROFILES").map_or("", String::as_str);
+    let named = variable.split(',').map(str::trim).filter(|name| !name.is_empty());
+    named.map(str::to_owned).chain(reader.profiles.iter().cloned()).collect()
+}
+
+/// Whether a service runs: always without profiles, else with one of them.
+fn is_asked_for(
+    key: &str,
+    service: &Field<'_>,
+    asked: &BTreeSet<String>,
+    reader: &mut Reader<'_>,
+) -> bool {
+    let Some(field) = service.look(&["profiles"]) else { return true };
+    let own = field.node.as_list().unwrap_or_default();
+    let own: Vec<&str> = own.iter().filter_map(Node::as_str).collect();
+    let is_asked = |name: &&str| asked.contains(*name) || asked.contains("*");
+    if own.iter().any(is_asked) || field.node.as_list().is_some_and(<[_]>::is_empty) {
+        return true;
+    }
+    let why = match own.first() {
+        Some(first) => format!("the service {key:?} runs only when asked for: --profile {first}"),
+        None => format!("the service {key:?} runs only when one of its profiles is asked for"),
+    };
+    service.dropped(reader, &why);
+    false
 }
 
 /// Keys that begin with `x-` are for other tools.
@@ -146,41 +196,82 @@ struct Project<'a> {
     networks: Option<&'a Node>,
 }
 
-impl Project<'_> {
+impl<'a> Project<'a> {
     fn into_components(self, shared: &Shared<'_>, reader: &mut Reader<'_>) -> Vec<Component> {
         let hosts = self.hosts();
+        let once = once::places(&self.services);
         let names: BTreeMap<String, String> = self
             .services
             .iter()
-            .map(|service| (service.key.clone(), service.component.name.clone()))
+            .enumerate()
+            .map(|(index, service)| {
+                let place = &self.services[once::place(&once, index)];
+                (service.key.clone(), place.component.name.clone())
+            })
             .collect();
         let mut components = Vec::new();
-        for (index, service) in self.services.into_iter().enumerate() {
-            reader.origin(format!("spec.components[{index}]"), service.field.key_span);
-            let kept = service.is_kept.then(|| kept(&service, self.networks, shared, reader));
-            let Service { field, mut component, container, calls, .. } = service;
-            for call in calls {
-                match names.get(&call.key) {
-                    Some(name) => {
-                        let to = name.clone();
-                        mentions::add(&mut component.connects, connection(to));
-                    }
-                    None => call.tell_missing(names.keys().map(String::as_str), reader),
+        for (index, service) in self.services.iter().enumerate() {
+            if once.contains_key(&index) {
+                let beside = &self.services[once::place(&once, index)];
+                let how = format!(
+                    "runs only on Docker sites: it runs to its end before {:?} starts, as a part of it",
+                    beside.key
+                );
+                service.field.changed(reader, &how);
+                continue;
+            }
+            reader.origin(format!("spec.components[{}]", components.len()), service.field.key_span);
+            let first: Vec<&Service<'a>> = once::before(&once, index)
+                .into_iter()
+                .map(|before| &self.services[before])
+                .collect();
+            let mut component = service.component.clone();
+            for one in first.iter().copied().chain([service]) {
+                connect(one, &mut component, &names, &hosts, reader);
+            }
+            component.run = vec![match service.is_kept || !first.is_empty() {
+                true => {
+                    let together: Vec<&Service<'a>> = first.into_iter().chain([service]).collect();
+                    let project = kept::project(&together, self.networks, shared, reader);
+                    Run { compose: Some(project), ..Run::default() }
                 }
-            }
-            let said = mentions::said_by(&container);
-            for found in mentions::connections(said, &hosts, &component.name) {
-                let what = format!("it calls {:?}, whose name is in its environment", found.to);
-                field.assumed(reader, &what);
-                mentions::add(&mut component.connects, found);
-            }
-            component.run = vec![match kept {
-                Some(project) => Run { compose: Some(project), ..Run::default() },
-                None => Run { container: Some(container), ..Run::default() },
+                false => Run { container: Some(service.container.clone()), ..Run::default() },
             }];
             components.push(component);
         }
+        self.share_volumes(&once, &mut components, reader);
         components
+    }
+
+    /// A volume of one name is one folder of a node, so those that share one belong together.
+    fn share_volumes(
+        &self,
+        once: &BTreeMap<usize, usize>,
+        components: &mut [Component],
+        reader: &mut Reader<'_>,
+    ) {
+        let mut first_with: BTreeMap<&str, (&str, String)> = BTreeMap::new();
+        for (index, service) in self.services.iter().enumerate() {
+            let place = &self.services[once::place(once, index)].component.name;
+            for volume in &service.container.volumes {
+                let Some(name) = volume.name.as_deref() else { continue };
+                let (key, first) = first_with.entry(name).or_insert((&service.key, place.clone()));
+                if first == place {
+                    continue;
+                }
+                let what = format!(
+                    "shares the volume {name:?} with {key:?}: they run at one site, and a site of \
+                     several nodes has the volume once on each"
+                );
+                service.field.assumed(reader, &what);
+                let own = components.iter_mut().find(|component| component.name == *place);
+                let Some(own) = own else { continue };
+                let with = &mut own.affinity.get_or_insert_default().with;
+                if !with.contains(first) {
+                    with.push(first.clone());
+                }
+            }
+        }
     }
 
     /// Every name under which a service can be called.
@@ -199,63 +290,32 @@ impl Project<'_> {
     }
 }
 
+/// Whom a service waits for, is linked to, or names in its environment.
+fn connect(
+    service: &Service<'_>,
+    component: &mut Component,
+    names: &BTreeMap<String, String>,
+    hosts: &BTreeMap<String, Host>,
+    reader: &mut Reader<'_>,
+) {
+    for call in &service.calls {
+        match names.get(&call.key) {
+            // It waits for what is a part of the same component.
+            Some(name) if *name == component.name && call.key != service.key => (),
+            Some(name) => mentions::add(&mut component.connects, connection(name.clone())),
+            None => call.tell_missing(names.keys().map(String::as_str), reader),
+        }
+    }
+    let said = mentions::said_by(&service.container);
+    for found in mentions::connections(said, hosts, &component.name) {
+        let what = format!("it calls {:?}, whose name is in its environment", found.to);
+        service.field.assumed(reader, &what);
+        mentions::add(&mut component.connects, found);
+    }
+}
+
 fn connection(to: String) -> tombolo_model::component::Connection {
     tombolo_model::component::Connection { to, ..Default::default() }
-}
-
-/// A project of one service in its own words. What Tombolo does itself is left out of it.
-fn kept(
-    service: &Service<'_>,
-    networks: Option<&Node>,
-    shared: &Shared<'_>,
-    reader: &mut Reader<'_>,
-) -> Value {
-    let mut own = service.field.node.to_json();
-    if let Some(own) = own.as_object_mut() {
-        for key in ["depends_on", "extends", "links", "profiles", "scale"] {
-            own.remove(key);
-        }
-        if let Some(deploy) = own.get_mut("deploy").and_then(Value::as_object_mut) {
-            deploy.remove("replicas");
-        }
-    }
-    let mut project = Map::new();
-    project.insert("services".into(), json!({service.key.clone(): own}));
-    // Only what it names: with everything, many services would become very large.
-    let mut declared = Map::new();
-    for key in named_in(service.field.node.get("networks")) {
-        if let Some(network) = networks.and_then(|networks| networks.get(&key))
-            && service.field.may_copy_node(network, reader)
-        {
-            declared.insert(key, network.to_json());
-        }
-    }
-    if !declared.is_empty() {
-        project.insert("networks".into(), declared.into());
-    }
-    let mut declared = Map::new();
-    for key in named_in(service.field.node.get("volumes")) {
-        if let Some(volume) = shared.volume(&key)
-            && service.field.may_copy_node(volume, reader)
-        {
-            declared.insert(key, volume.to_json());
-        }
-    }
-    if !declared.is_empty() {
-        project.insert("volumes".into(), declared.into());
-    }
-    escaped(project.into())
-}
-
-/// The names in `networks` or `volumes` of a service, short or long.
-fn named_in(list: Option<&Node>) -> Vec<String> {
-    let Some(list) = list else { return Vec::new() };
-    let keys = list.as_map().into_iter().flatten().map(|(key, _)| key.text.as_str());
-    let items = list.as_list().into_iter().flatten().filter_map(|item| {
-        let text = item.as_str().or_else(|| item.get("source").and_then(Node::as_str))?;
-        text.split(':').next()
-    });
-    keys.chain(items).map(str::to_owned).collect()
 }
 
 /// Texts whose variables are filled in, so that they stay as they are when read again.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tombolo_model::run::{Container, File, Volume};
 use tombolo_yaml::Node;
 
+use crate::Folder;
 use crate::beyond::{Beyond, foreign};
 use crate::compose::contents::{self, CONTENT_BYTES_MAX, Content};
 use crate::compose::interpolate::{self, Variables};
@@ -12,12 +13,16 @@ use crate::compose::{extensions, words};
 use crate::fields::{Field, Fields};
 use crate::reader::Reader;
 
+/// As many as a container may have.
+const FILES_MAX: usize = 64;
 /// One config can be mounted many times; this bounds what becomes of it.
 const CONTENT_TOTAL_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// The top-level volumes, secrets and configs.
 #[derive(Debug)]
 pub(super) struct Shared<'a> {
+    /// The name of the project.
+    app: String,
     variables: Variables,
     volumes: BTreeMap<String, Field<'a>>,
     /// What a secret or a config of that key is.
@@ -34,7 +39,7 @@ const VOLUME_DROPPED: &[(&str, &str)] = &[
     ("driver_opts", "volumes are folders of their node"),
     ("external", "the volume is made where it is missing"),
     ("labels", "labels are for other tools"),
-    ("name", "a volume goes by its key"),
+    ("name", "a volume is known by its key"),
 ];
 
 impl<'a> Shared<'a> {
@@ -45,6 +50,7 @@ impl<'a> Shared<'a> {
         reader: &mut Reader<'_>,
     ) -> Shared<'a> {
         let mut shared = Shared {
+            app: app.to_owned(),
             variables,
             volumes: BTreeMap::new(),
             secrets: BTreeMap::new(),
@@ -75,6 +81,10 @@ impl<'a> Shared<'a> {
             }
         }
         shared
+    }
+
+    pub(super) fn app(&self) -> &str {
+        &self.app
     }
 
     /// The variables of a file that a service names.
@@ -172,7 +182,7 @@ impl<'a> Shared<'a> {
             [source, target] => (Some(*source), *target, ""),
             [source, target, mode] => (Some(*source), *target, *mode),
             _ => {
-                let message = format!("{text:?} is no volume");
+                let message = format!("{text:?} is not a volume");
                 field
                     .error(reader, "invalid-volume", message)
                     .expecting("SOURCE:TARGET or SOURCE:TARGET:ro");
@@ -357,12 +367,61 @@ fn bind<'s>(
                 ..File::default()
             });
         }
+        None => bind_folder(path, volume, field, container, beyond, reader),
+    }
+}
+
+/// A folder beside the text: its files become part of the App, if they are few and small.
+fn bind_folder<'s>(
+    path: &str,
+    volume: Volume,
+    field: &Field<'s>,
+    container: &mut Container,
+    beyond: &mut Beyond<'s>,
+    reader: &mut Reader<'_>,
+) {
+    let target = volume.path.trim_end_matches('/').to_owned();
+    let room = FILES_MAX.saturating_sub(container.files.len());
+    let why = match reader.folder_at(path) {
+        Some(Folder::Texts(texts)) if texts.len() <= room => {
+            let size = texts.values().map(String::len).sum();
+            if !field.may_copy(size, reader) {
+                return;
+            }
+            let count = texts.len();
+            field.changed(
+                reader,
+                &match count {
+                    1 => "its file is part of the App".to_owned(),
+                    count => format!("its {count} files are part of the App"),
+                },
+            );
+            container.files.extend(texts.into_iter().map(|(name, content)| File {
+                path: format!("{target}/{name}"),
+                content: Some(content),
+                ..File::default()
+            }));
+            return;
+        }
+        Some(Folder::Texts(_)) => format!("a container has {FILES_MAX} files at most"),
+        Some(Folder::Unfit(why)) => why,
         None => {
-            field.dropped(reader, "the folder lies beside the compose file, not on the nodes");
+            field.dropped(reader, "the folder is beside the compose file, not on the nodes");
             beyond.minor(field, "the folder is empty");
             container.volumes.push(volume);
+            return;
         }
-    }
+    };
+    field
+        .warning(
+            reader,
+            "folder-left-behind",
+            format!("the folder {path:?} stays behind, and {target} will be empty: {why}"),
+        )
+        .expecting(
+            "its files in the image, in a volume that is filled otherwise, or fewer of them",
+        );
+    container.volumes.push(volume);
 }
 
 /// A size in the spelling of compose files.

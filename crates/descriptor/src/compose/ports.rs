@@ -55,7 +55,7 @@ fn protocol(word: Option<&str>, field: &Field<'_>, reader: &mut Reader<'_>) -> O
         None | Some("tcp" | "TCP") => Some(Protocol::Tcp),
         Some("udp" | "UDP") => Some(Protocol::Udp),
         Some(other) => {
-            let message = format!("{other:?} is no protocol of a port here");
+            let message = format!("{other:?} is not a protocol for a port");
             field.error(reader, "unknown-word", message).expecting("tcp or udp");
             None
         }
@@ -63,7 +63,7 @@ fn protocol(word: Option<&str>, field: &Field<'_>, reader: &mut Reader<'_>) -> O
 }
 
 fn bad_port(field: &Field<'_>, text: &str, reader: &mut Reader<'_>) {
-    field.error(reader, "invalid-port", format!("{text:?} is no port")).expecting(
+    field.error(reader, "invalid-port", format!("{text:?} is not a port")).expecting(
         "\"8080\", \"80:8080\", \"127.0.0.1:80:8080\" or \"53:53/udp\", ports from 1 to 65535",
     );
 }
@@ -90,14 +90,14 @@ fn short(field: &Field<'_>, reader: &mut Reader<'_>) -> Vec<Expose> {
     if count > PORTS_MAX
         || published.as_ref().is_some_and(|range| range.len() != count && count != 1)
     {
-        let message = format!("the ranges of {text:?} do not fit together");
+        let message = format!("the ranges of {text:?} have different lengths");
         field
             .error(reader, "invalid-port", message)
             .expecting("ranges of the same length, 64 at most");
         return Vec::new();
     }
     if published.as_ref().is_some_and(|range| range.len() > count) {
-        field.changed(reader, "any free port of the host is taken, not one of this range");
+        field.changed(reader, "any free port of the host is used, not one of this range");
     }
     let published: Vec<Option<u16>> = match published {
         Some(range) if range.len() == count => range.map(Some).collect(),
@@ -149,7 +149,7 @@ fn long(field: &Field<'_>, reader: &mut Reader<'_>) -> Option<Expose> {
     fields.finish(foreign(&known), reader);
     let published = published.and_then(|published| match published.node.raw() {
         Some(range) if range.contains('-') => {
-            published.changed(reader, "any free port of the host is taken, not one of this range");
+            published.changed(reader, "any free port of the host is used, not one of this range");
             None
         }
         Some("0") => None,

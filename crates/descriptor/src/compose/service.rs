@@ -1,9 +1,11 @@
 //! One service of a compose file as a component.
 
+use std::collections::BTreeSet;
+
 use tombolo_model::Duration;
 use tombolo_model::component::{Component, ExecCheck, Health};
 use tombolo_model::run::Container;
-use tombolo_yaml::Value;
+use tombolo_yaml::{Node, Value};
 
 use crate::beyond::{Beyond, Keep, foreign};
 use crate::compose::keys::{TAKEN, UNSAID};
@@ -35,9 +37,15 @@ pub(super) struct Call<'a> {
     field: Field<'a>,
     /// Compose itself goes on without it.
     optional: bool,
+    /// It waits until the other has ended well.
+    pub(super) until_done: bool,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    fn new(key: String, field: Field<'a>) -> Call<'a> {
+        Call { key, field, optional: false, until_done: false }
+    }
+
     pub(super) fn tell_missing<'n>(
         &self,
         known: impl Iterator<Item = &'n str>,
@@ -58,7 +66,7 @@ impl Call<'_> {
 }
 
 impl<'a> Service<'a> {
-    /// Nothing for a service that does not run by default, or cannot.
+    /// Nothing for a service that cannot run.
     pub(super) fn read(
         key: &str,
         field: &Field<'a>,
@@ -66,16 +74,9 @@ impl<'a> Service<'a> {
         reader: &mut Reader<'_>,
     ) -> Option<Service<'a>> {
         let mut fields = field.fields(reader)?;
-        if let Some(profiles) = fields.take("profiles")
-            && profiles.node.as_list().is_none_or(|list| !list.is_empty())
-        {
-            let why =
-                format!("the service {key:?} runs only when one of its profiles is asked for");
-            field.dropped(reader, &why);
-            drop(fields.take_rest());
-            return None;
+        for settled in ["extends", "profiles"] {
+            fields.take(settled);
         }
-        fields.take("extends");
         let name = reader.label(key, &field.path, field.key_span)?;
         let mut service = Service {
             key: key.to_owned(),
@@ -87,7 +88,7 @@ impl<'a> Service<'a> {
             aliases: Vec::new(),
         };
         let mut beyond = Beyond::new(Keep::WhenNeeded, "Docker");
-        service.read_program(&mut fields, &mut beyond, reader);
+        service.read_program(&mut fields, shared, &mut beyond, reader);
         read_environment(&mut fields, &mut service.container, shared, reader);
         service.read_surroundings(&mut fields, shared, &mut beyond, reader);
         deploy::read(&mut fields, &mut service.component, reader);
@@ -104,6 +105,7 @@ impl<'a> Service<'a> {
     fn read_program(
         &mut self,
         fields: &mut Fields<'a>,
+        shared: &Shared<'_>,
         beyond: &mut Beyond<'a>,
         reader: &mut Reader<'_>,
     ) {
@@ -117,9 +119,8 @@ impl<'a> Service<'a> {
                 }
             }
             (None, Some(build)) => {
-                build
-                    .error(reader, "image-missing", "nothing is built here, an image is needed")
-                    .expecting("\"image\" with the name under which it was pushed to a registry");
+                container.image = built_image(&build, shared.app(), &self.key);
+                tell_build(&build, &container.image, reader);
             }
             (None, None) if fields.peek("provider").is_some() => (),
             (None, None) => {
@@ -137,6 +138,11 @@ impl<'a> Service<'a> {
         }
         container.workdir = fields.take("working_dir").and_then(|path| path.text(reader));
         container.user = fields.take("user").and_then(|user| user.text(reader));
+        for (key, into) in
+            [("cap_add", &mut container.capabilities), ("group_add", &mut container.groups)]
+        {
+            *into = fields.take(key).map(|list| distinct(&list, reader)).unwrap_or_default();
+        }
         if let Some(privileged) = fields.take("privileged") {
             container.privileged = privileged.boolean(reader).unwrap_or(false);
         }
@@ -172,7 +178,7 @@ impl<'a> Service<'a> {
             if alias != key {
                 link.changed(reader, "the service is called by its own name, not by this one");
             }
-            self.calls.push(Call { key: key.to_owned(), field: link, optional: false });
+            self.calls.push(Call::new(key.to_owned(), link));
         }
         if let Some(networks) = fields.take("networks") {
             for alias in networks.node.as_map().into_iter().flatten() {
@@ -193,34 +199,59 @@ impl<'a> Service<'a> {
         if list.node.as_map().is_none() {
             for one in list.list(reader) {
                 if let Some(key) = one.text(reader) {
-                    self.calls.push(Call { key, field: one, optional: false });
+                    self.calls.push(Call::new(key, one));
                 }
             }
             return;
         }
         for (key, field) in list.pairs(reader) {
-            let mut optional = false;
+            let mut call = Call::new(key, field.clone());
             if let Some(mut fields) = field.fields(reader) {
-                if let Some(condition) = fields.take("condition")
-                    && condition.node.as_str() != Some("service_started")
-                {
-                    condition.dropped(
-                        reader,
-                        "instances start in order, and try again until they succeed",
-                    );
+                if let Some(condition) = fields.take("condition") {
+                    match condition.node.as_str() {
+                        Some("service_started") => (),
+                        Some("service_completed_successfully") => call.until_done = true,
+                        Some(_) | None => condition.dropped(
+                            reader,
+                            "instances start in order, and try again until they succeed",
+                        ),
+                    }
                 }
                 if let Some(restart) = fields.take("restart") {
                     restart.dropped(reader, "an instance is not restarted because of another");
                 }
                 if let Some(required) = fields.take("required") {
-                    optional = required.boolean(reader) == Some(false);
+                    call.optional = required.boolean(reader) == Some(false);
                     required.dropped(reader, "a component goes on trying to reach the others");
                 }
                 fields.finish(foreign(&["condition", "required", "restart"]), reader);
             }
-            self.calls.push(Call { key, field, optional });
+            self.calls.push(call);
         }
     }
+}
+
+/// The texts of a list, each once.
+fn distinct(list: &Field<'_>, reader: &mut Reader<'_>) -> Vec<String> {
+    let texts: BTreeSet<String> = list.texts(reader).into_iter().collect();
+    texts.into_iter().collect()
+}
+
+/// What `docker compose build` calls the image of a service that names none.
+fn built_image(build: &Field<'_>, app: &str, key: &str) -> String {
+    let tags = build.node.get("tags").and_then(Node::as_list).unwrap_or_default();
+    let tag = tags.iter().find_map(Node::as_str).filter(|tag| !tag.is_empty());
+    tag.map_or_else(|| format!("{app}-{}", key.to_lowercase()), str::to_owned)
+}
+
+fn tell_build(build: &Field<'_>, image: &str, reader: &mut Reader<'_>) {
+    let message = format!(
+        "Tombolo builds no images; this one is taken to be {image:?}, as docker compose calls it"
+    );
+    build.warning(reader, "image-assumed", message).expecting(
+        "an image that is there: run \"docker compose build\" on the node, or build it, push it to \
+         a registry and name it as \"image\"",
+    );
 }
 
 fn read_environment(
@@ -335,7 +366,7 @@ fn health(field: &Field<'_>, reader: &mut Reader<'_>) -> Option<Health> {
         None => Vec::new(),
     };
     if command.is_empty() || disabled {
-        field.dropped(reader, "a health check without a command is none");
+        field.dropped(reader, "a health check without a command checks nothing");
         return None;
     }
     health.exec = Some(ExecCheck { command });

@@ -205,7 +205,8 @@ fn join(
 ) {
     for (name, value) in more {
         if present.get(&name).is_some_and(|other| *other != value) {
-            let message = format!("two compose projects of one component have {}", shown(&name));
+            let message =
+                format!("two compose projects of one component both have {}", shown(&name));
             // To find each among all others takes long, and is for nobody past the last one told.
             let at =
                 (!reader.is_full()).then(|| manifest.content.look(&[section, &name])).flatten();

@@ -37,6 +37,13 @@ const CUSTOM: &[&str] = &[
     "component",
 ];
 
+/// The thresholds of `node-resource-usage`, and the templates that watch them with their variable.
+const NODE_USE: &[(&str, &str, &str)] = &[
+    ("cpu_threshold_perc", "app-host-cpu-usage-perc", "maxCpu"),
+    ("memory_threshold_perc", "app-host-memory-usage-perc", "maxMemory"),
+    ("memory_threshold", "app-host-memory-avail-bytes", "minMemory"),
+];
+
 /// Policies in one list, and in all of them; an App has as many at most.
 const POLICIES_MAX: usize = 64;
 
@@ -45,6 +52,10 @@ enum Type {
     Security,
     Scheduler,
     Custom,
+    /// How much of its node is in use.
+    NodeUse,
+    /// Nothing is heard of it any more.
+    LostTelemetry,
 }
 
 impl Type {
@@ -53,6 +64,8 @@ impl Type {
             Type::Security => "security",
             Type::Scheduler => "scheduler",
             Type::Custom => "custom",
+            Type::NodeUse => "node-resource-usage",
+            Type::LostTelemetry => "lost-telemetry",
         }
     }
 }
@@ -115,8 +128,15 @@ impl Policies {
             ("scheduler", Type::Scheduler),
             ("user-preference", Type::Scheduler),
             ("custom", Type::Custom),
+            ("node-resource-usage", Type::NodeUse),
+            ("redeployOnLostTelemetry", Type::LostTelemetry),
         ];
         let read = match &stated {
+            // ICOS passes over types that it does not know, and so may newer files of it.
+            Some(field) if !words.iter().any(|(word, _)| is_word(field, word)) => {
+                unknown_type(field, entry, words.map(|(word, _)| word).as_slice(), reader);
+                return;
+            }
             Some(field) => field.one_of(reader, &words),
             None => guess(&fields).or_else(|| {
                 entry
@@ -143,7 +163,52 @@ impl Policies {
             Type::Security => self.security(fields, name, targets, reader),
             Type::Scheduler => self.scheduler(fields, name, &targets, entry, reader),
             Type::Custom => self.custom(fields, name, targets, reader),
+            Type::NodeUse => self.node_use(fields, name, targets, entry, reader),
+            Type::LostTelemetry => lost_telemetry(fields, name, entry, reader),
         }
+    }
+
+    /// The load of its node, by the templates of ICOS' policy manager.
+    fn node_use(
+        &mut self,
+        mut fields: Fields<'_>,
+        name: Option<Field<'_>>,
+        targets: Vec<String>,
+        entry: &Field<'_>,
+        reader: &mut Reader<'_>,
+    ) {
+        let excluded = fields.take("exclude_app_resources");
+        let without_own = excluded.as_ref().and_then(|field| field.boolean(reader));
+        let ending = if without_own == Some(true) { "-excl" } else { "" };
+        let action = fields.take_any(&["remediation", "remediation_action"]);
+        let action = match action {
+            Some(field) => read_action(&field, reader),
+            None => Some(Action::Redeploy),
+        };
+        let mut any = false;
+        for (key, template, variable) in NODE_USE {
+            let Some(field) = fields.take(key) else { continue };
+            any = true;
+            let value = match *variable {
+                "minMemory" => field.bytes(reader).map(|bytes| serde_json::json!(bytes.get())),
+                _ => field.number(reader).map(|number| serde_json::json!(number)),
+            };
+            let Some(value) = value else { continue };
+            let mut condition =
+                Check { template: Some(format!("{template}{ending}")), ..Check::default() };
+            condition.variables.insert((*variable).to_owned(), value);
+            let place = format!("spec.policies[{}]", self.list.len());
+            field.origin(reader, format!("{place}.condition"));
+            reader.origin(place, entry.node.span);
+            self.add(Type::NodeUse, name.clone(), targets.clone(), condition, action, reader);
+        }
+        if !any {
+            fields.missing(reader, "cpu_threshold_perc", "a threshold of processor or memory");
+        }
+        let known: Vec<&str> = NODE_USE.iter().map(|(key, _, _)| *key).collect();
+        let more = ["name", "type", "exclude_app_resources", "remediation", "apply-to"];
+        let known: Vec<&str> = known.into_iter().chain(more).collect();
+        fields.finish(Rest::Foreign { known: &known, dropped: &[] }, reader);
     }
 
     /// The components that a policy is for; empty for all.
@@ -323,6 +388,36 @@ impl Policies {
     }
 }
 
+fn is_word(field: &Field<'_>, word: &str) -> bool {
+    field.node.as_str().is_some_and(|found| found.eq_ignore_ascii_case(word))
+}
+
+/// A policy of a type that we do not know is passed over, as ICOS does it, and that is told.
+fn unknown_type(field: &Field<'_>, entry: &Field<'_>, words: &[&str], reader: &mut Reader<'_>) {
+    let found = field.str(reader).unwrap_or_default();
+    let message = format!("there is no policy of the type {}", shown(found));
+    let diagnostic = field.warning(reader, "unknown-word", message);
+    diagnostic.expecting(tombolo_model::suggest::one_of(words.iter().copied()));
+    diagnostic.mended_by_nearest(field.node.span, found, words.iter().copied());
+    entry.dropped(reader, "no policy of this type is known");
+}
+
+/// An instance of which nothing is heard is the business of the rule `disconnect`.
+fn lost_telemetry(
+    mut fields: Fields<'_>,
+    name: Option<Field<'_>>,
+    entry: &Field<'_>,
+    reader: &mut Reader<'_>,
+) {
+    for field in [name, fields.take("timeout"), fields.take("redeployOnLostTelemetry")] {
+        let Some(field) = field else { continue };
+        field.dropped(reader, "how long a node may be silent is its lease");
+    }
+    entry.changed(reader, "what happens when a node falls silent is the App's rule disconnect");
+    let known = &["name", "type", "timeout", "redeployOnLostTelemetry", "apply-to"];
+    fields.finish(Rest::Foreign { known, dropped: &[] }, reader);
+}
+
 /// A policy whose components are not there.
 struct Nobody;
 
@@ -331,6 +426,12 @@ fn guess(fields: &Fields<'_>) -> Option<Type> {
     let has = |key: &str| fields.peek(key).is_some();
     if has("fromTemplate") || has("spec") {
         return Some(Type::Custom);
+    }
+    if has("redeployOnLostTelemetry") {
+        return Some(Type::LostTelemetry);
+    }
+    if NODE_USE.iter().any(|(key, _, _)| has(key)) {
+        return Some(Type::NodeUse);
     }
     if has("level") || has("threshold") {
         return Some(Type::Security);

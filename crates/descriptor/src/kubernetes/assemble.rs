@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use tombolo_model::component::{Affinity, Component, Expose, Preference};
 use tombolo_model::needs::Needs;
-use tombolo_model::run::Run;
+use tombolo_model::run::{Container, Run};
 use tombolo_model::{App, AppSpec};
 use tombolo_yaml::Node;
 
@@ -21,10 +21,13 @@ use crate::kubernetes::service::{self, Service};
 use crate::kubernetes::workload::{self, Workload};
 use crate::kubernetes::{LABEL_PART_OF, service::ingress_backends};
 use crate::mentions::{self, Host, Said};
-use crate::reader::Reader;
+use crate::reader::{Reader, dashed};
 
 /// As many as an App may have components; the names of each are held against all others.
 const WORKLOADS_MAX: usize = 512;
+
+/// A longer text is a file that somebody put into a variable.
+const TOLD_BYTES_MAX: usize = 400;
 
 /// The objects of a file, sorted.
 #[derive(Debug, Default)]
@@ -95,7 +98,7 @@ impl<'a> File<'a> {
                 }
             }
             "Namespace" => {
-                let why = "the App says in which namespace it lives";
+                let why = "the App says which namespace it lives in";
                 root.head().dropped(reader, why);
                 if let Some(metadata) = fields.take("metadata") {
                     metadata.dropped(reader, why);
@@ -120,7 +123,10 @@ impl<'a> File<'a> {
         }
         let named = workload::name_of(&mut fields, reader);
         if let Some(begin) = named.as_ref().and_then(|named| named.drawn_from.as_ref()) {
-            begin.changed(reader, "the name is this beginning; a cluster would add letters to it");
+            begin.changed(
+                reader,
+                "the App is named by this beginning; a cluster would add letters to it",
+            );
         }
         for key in ["annotations", "finalizers", "labels", "ownerReferences"] {
             fields.take(key);
@@ -143,7 +149,7 @@ impl<'a> File<'a> {
             let message = format!("there are {} workloads", self.workloads.len());
             Field::document(first)
                 .error(reader, "too-many", message)
-                .expecting(format!("{WORKLOADS_MAX} at most, so many components has an App"));
+                .expecting(format!("{WORKLOADS_MAX} at most: an App has no more components"));
             return None;
         }
         let mut workloads = Vec::new();
@@ -212,7 +218,7 @@ impl<'a> File<'a> {
                         && !workloads.iter().any(|other| other.name == only.name) =>
                 {
                     let how = format!(
-                        "the component is named {:?} like its Service, for so others call it",
+                        "the component is named {:?} like its Service, because others call it that",
                         only.name
                     );
                     workload.root.head().changed(reader, &how);
@@ -294,7 +300,7 @@ impl<'a> File<'a> {
         let rather = pod.rather.iter().map(|(_, _, selector)| selector);
         for selector in pod.with.iter().chain(&pod.apart).chain(rather) {
             if !around.labels.iter().any(|(_, labels)| selector.matches(labels)) {
-                selector.field.dropped(reader, "no component of this file has these labels");
+                selector.field.dropped(reader, "no component here has these labels");
             }
         }
         if let Some(spread) = pod.spread {
@@ -310,7 +316,8 @@ impl<'a> File<'a> {
             }
             component.run.push(Run { manifests, ..Run::default() });
         }
-        if let Some(container) = pod.container {
+        if let Some(mut container) = pod.container {
+            call_as_they_listen(&mut container, &workload.root, around.hosts, reader);
             component.run.push(Run { container: Some(container), ..Run::default() });
         }
         component
@@ -319,10 +326,7 @@ impl<'a> File<'a> {
     fn tell_unmatched(&self, leads: &Leads, reader: &mut Reader<'_>) {
         for (service, behind) in self.services.iter().zip(&leads.behind) {
             if behind.is_empty() {
-                service
-                    .field
-                    .head()
-                    .dropped(reader, "no workload of this file is behind this Service");
+                service.field.head().dropped(reader, "no workload here is behind this Service");
             }
         }
     }
@@ -346,6 +350,29 @@ impl<'a> File<'a> {
                 None => root.head().dropped(reader, "no component runs as manifests"),
             }
         }
+    }
+}
+
+/// On other sites than clusters others are called at the ports that they listen on.
+fn call_as_they_listen(
+    container: &mut Container,
+    root: &Field<'_>,
+    hosts: &BTreeMap<String, Host>,
+    reader: &mut Reader<'_>,
+) {
+    let mut said = BTreeSet::new();
+    let words = container.command.iter_mut().chain(&mut container.args);
+    for text in container.env.values_mut().chain(words) {
+        if let Some(other) = mentions::as_they_listen(text, hosts)
+            && root.may_copy(other.len(), reader)
+        {
+            said.insert(format!("{text:?} is {other:?}"));
+            *text = other;
+        }
+    }
+    for one in said.into_iter().filter(|one| one.len() <= TOLD_BYTES_MAX) {
+        let how = format!("as a container, where no Service leads from port to port, {one}");
+        root.head().changed(reader, &how);
     }
 }
 
@@ -410,11 +437,14 @@ fn app_name(workloads: &[Workload<'_>], reader: &mut Reader<'_>) -> String {
         workload.root.node.at(&path).and_then(Node::as_str)
     });
     let Some(first) = workloads.first() else { return String::new() };
-    let name = part_of.unwrap_or(&first.name);
+    let is_set = workloads.len() > 1 && reader.has_several_texts();
+    let folder = reader.folder().filter(|_| is_set).map(|folder| dashed(&folder));
+    let folder = folder.filter(|folder| !folder.is_empty());
+    let name = part_of.or(folder.as_deref()).unwrap_or(&first.name);
     if part_of.is_none() && workloads.len() > 1 {
+        let like = if folder.is_some() { "folder" } else { "first workload" };
         let what = format!(
-            "the App is named {name:?} like its first workload; the label {LABEL_PART_OF} would \
-             name it"
+            "the App is named {name:?} like its {like}; the label {LABEL_PART_OF} would name it"
         );
         first.root.head().assumed(reader, &what);
     }

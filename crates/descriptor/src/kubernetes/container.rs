@@ -11,6 +11,7 @@ use tombolo_model::run::{Container, KeyRef};
 use crate::beyond::{Beyond, foreign};
 use crate::fields::{Field, Fields};
 use crate::kubernetes::pod::{Matters, Objects, Pod, Unsaid, unsaid};
+use crate::kubernetes::security::Who;
 use crate::kubernetes::volumes::Volumes;
 use crate::kubernetes::{expand, probes, security};
 use crate::mentions;
@@ -39,8 +40,8 @@ pub(crate) struct PodPort {
 pub(super) struct Context<'c, 'a> {
     pub(super) objects: &'c Objects,
     pub(super) volumes: &'c Volumes<'a>,
-    /// The user of the whole pod.
-    pub(super) user: Option<&'c str>,
+    /// The user and the groups of the whole pod.
+    pub(super) who: &'c Who,
 }
 
 const UNSAID: &[Unsaid] = &[
@@ -119,7 +120,8 @@ pub(super) fn read<'a>(
         }
     }
     container.workdir = fields.take("workingDir").and_then(|path| path.text(reader));
-    container.user = context.user.map(str::to_owned);
+    container.user.clone_from(&context.who.user);
+    container.groups.clone_from(&context.who.groups);
     if let Some(security) = fields.take("securityContext") {
         security::read(&security, &mut container, beyond, reader);
     }
@@ -295,7 +297,7 @@ fn read_port<'a>(
     let port = fields.need("containerPort", reader, "a port, such as 8080")?.port(reader)?;
     let name = fields.take("name");
     if let Some(name) = &name {
-        beyond.minor(name, "a port goes by its number");
+        beyond.minor(name, "a port is known by its number");
     }
     let name = name.and_then(|name| name.text(reader));
     let host_port = fields.take("hostPort").and_then(|port| port.port(reader));
@@ -343,7 +345,7 @@ fn read_resources<'a>(
     }
     for (name, amount) in &limits {
         match requested.contains(name.as_str()) {
-            true => beyond.minor(amount, "what is requested counts, the limit does not"),
+            true => beyond.minor(amount, "the request counts, the limit does not"),
             false => read_amount(name, amount, needs, beyond, reader),
         }
     }

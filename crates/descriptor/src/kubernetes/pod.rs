@@ -89,6 +89,8 @@ pub(crate) enum Matters {
     Little,
     /// Unless it says no: `false`, an empty list, the default.
     Much,
+    /// It means nothing elsewhere, and the program mostly runs without it: told in any case.
+    Told,
     /// It is about the place.
     Placing,
 }
@@ -97,7 +99,7 @@ pub(crate) enum Matters {
 pub(crate) type Unsaid = (&'static str, Matters, &'static str);
 
 const UNSAID: &[Unsaid] = &[
-    ("activeDeadlineSeconds", Matters::Much, "a container has no end by the clock"),
+    ("activeDeadlineSeconds", Matters::Much, "a container has no deadline"),
     ("automountServiceAccountToken", Matters::Little, "there is no service account"),
     ("dnsConfig", Matters::Much, "a container cannot choose its name servers"),
     ("dnsPolicy", Matters::Little, "names are resolved as the site does it"),
@@ -118,13 +120,13 @@ const UNSAID: &[Unsaid] = &[
     ("priorityClassName", Matters::Placing, "importance is the App's qos"),
     ("readinessGates", Matters::Little, "readiness is the health check's"),
     ("resourceClaims", Matters::Much, "a container cannot claim devices dynamically"),
-    ("resources", Matters::Little, "what the single containers ask for is counted"),
+    ("resources", Matters::Little, "what each container asks for is counted"),
     ("restartPolicy", Matters::Little, "an instance that ends is started again"),
     ("runtimeClassName", Matters::Much, "a container cannot choose its runtime"),
     ("schedulerName", Matters::Little, "the node is chosen by the engine's own scheduler"),
     ("schedulingGates", Matters::Placing, "there is nothing that opens a gate"),
-    ("serviceAccount", Matters::Much, "a container has no service account"),
-    ("serviceAccountName", Matters::Much, "a container has no service account"),
+    ("serviceAccount", Matters::Told, "outside of a cluster there is no service account"),
+    ("serviceAccountName", Matters::Told, "outside of a cluster there is no service account"),
     ("setHostnameAsFQDN", Matters::Much, "a container cannot choose its host name"),
     ("shareProcessNamespace", Matters::Much, "a container cannot share its processes"),
     ("subdomain", Matters::Much, "a container cannot choose its host name"),
@@ -152,9 +154,10 @@ pub(crate) fn pod_with_claims<'a>(
     let Some(mut fields) = spec.fields(reader) else { return pod };
     let mut beyond = Beyond::new(keep, "Kubernetes");
     let volumes = Volumes::read(fields.take("volumes"), claims, objects, reader);
-    let user = fields
+    let who = fields
         .take("securityContext")
-        .and_then(|context| security::pod_user(&context, &mut beyond, reader));
+        .and_then(|context| security::of_pod(&context, &mut beyond, reader))
+        .unwrap_or_default();
     if let Some(grace) = fields.take("terminationGracePeriodSeconds") {
         pod.stop_grace = grace.integer(reader, 0..=i64::from(u32::MAX)).map(seconds);
     }
@@ -163,9 +166,9 @@ pub(crate) fn pod_with_claims<'a>(
     if let Some(containers) = fields.take("containers") {
         let all = containers.at_most(containers.list(reader), CONTAINERS_MAX, reader);
         for (index, one) in all.into_iter().enumerate() {
-            let context = container::Context { objects, volumes: &volumes, user: user.as_deref() };
+            let context = container::Context { objects, volumes: &volumes, who: &who };
             if index == 1 {
-                beyond.major(&containers, "a component is one container, here are several");
+                beyond.major(&containers, "a component is one container, and this pod has several");
             }
             let read = container::read(&one, &context, &mut pod, &mut beyond, reader);
             first = first.or(read);
@@ -198,6 +201,8 @@ pub(crate) fn unsaid<'a>(
             Matters::Little => beyond.minor(&field, why),
             Matters::Much if says_no(&field) => beyond.minor(&field, why),
             Matters::Much => beyond.major(&field, why),
+            Matters::Told if says_no(&field) => beyond.minor(&field, why),
+            Matters::Told => field.dropped(reader, why),
             Matters::Placing => beyond.placing(&field, why, reader),
         }
     }

@@ -1,6 +1,8 @@
 //! Security contexts: as whom a container runs, and what else of it a container here cannot say.
 //! Called by [`super::container`] and [`super::pod`].
 
+use std::collections::BTreeSet;
+
 use tombolo_model::run::Container;
 
 use crate::beyond::{Beyond, foreign};
@@ -21,14 +23,12 @@ const SECURITY: &[Unsaid] = &[
 
 const POD_SECURITY: &[Unsaid] = &[
     ("appArmorProfile", Matters::Little, "hardening is the engine's"),
-    ("fsGroup", Matters::Much, "a container cannot choose the group of its volumes"),
     ("fsGroupChangePolicy", Matters::Little, "volumes keep their group"),
     ("runAsNonRoot", Matters::Little, "hardening is the engine's"),
     ("seLinuxChangePolicy", Matters::Little, "hardening is the engine's"),
     ("seLinuxOptions", Matters::Little, "hardening is the engine's"),
     ("seccompProfile", Matters::Little, "hardening is the engine's"),
-    ("supplementalGroups", Matters::Much, "a container has one user and one group"),
-    ("supplementalGroupsPolicy", Matters::Little, "a container has one user and one group"),
+    ("supplementalGroupsPolicy", Matters::Little, "groups come beside those of the image"),
     ("sysctls", Matters::Much, "a container cannot set kernel parameters"),
     ("windowsOptions", Matters::Little, "nodes run Linux"),
 ];
@@ -48,12 +48,7 @@ pub(super) fn read<'a>(
         container.privileged = privileged.boolean(reader).unwrap_or(false);
     }
     if let Some(capabilities) = fields.take("capabilities") {
-        match capabilities.node.get("add") {
-            Some(_) => {
-                beyond.major(&capabilities, "a container cannot ask for single capabilities")
-            }
-            None => beyond.minor(&capabilities, "hardening is the engine's"),
-        }
+        read_capabilities(&capabilities, container, beyond, reader);
     }
     unsaid(&mut fields, SECURITY, beyond, reader);
     let known = ["capabilities", "privileged", "runAsGroup", "runAsUser"];
@@ -61,19 +56,54 @@ pub(super) fn read<'a>(
     fields.finish(foreign(&known.into_iter().chain(rest).collect::<Vec<_>>()), reader);
 }
 
-/// The user of a whole pod, from its security context.
-pub(super) fn pod_user<'a>(
+/// Added ones are carried; engines have their own minds about what a container does without.
+fn read_capabilities<'a>(
+    field: &Field<'a>,
+    container: &mut Container,
+    beyond: &mut Beyond<'a>,
+    reader: &mut Reader<'_>,
+) {
+    let Some(mut fields) = field.fields(reader) else { return };
+    if let Some(add) = fields.take("add") {
+        let added: BTreeSet<String> = add.texts(reader).into_iter().collect();
+        container.capabilities = added.into_iter().collect();
+    }
+    if let Some(drop) = fields.take("drop") {
+        beyond.minor(&drop, "hardening is the engine's");
+    }
+    fields.finish(foreign(&["add", "drop"]), reader);
+}
+
+/// As whom all containers of a pod run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Who {
+    pub(super) user: Option<String>,
+    pub(super) groups: Vec<String>,
+}
+
+/// The user and the groups of a whole pod, from its security context.
+pub(super) fn of_pod<'a>(
     field: &Field<'a>,
     beyond: &mut Beyond<'a>,
     reader: &mut Reader<'_>,
-) -> Option<String> {
+) -> Option<Who> {
     let mut fields = field.fields(reader)?;
     let user = read_user(&mut fields, None, reader);
+    let range = 0..=i64::from(u32::MAX);
+    let mut groups = BTreeSet::new();
+    for group in fields.take_list("supplementalGroups", reader) {
+        groups.extend(group.integer(reader, range.clone()).map(|group| group.to_string()));
+    }
+    if let Some(group) = fields.take("fsGroup") {
+        groups.extend(group.integer(reader, range).map(|group| group.to_string()));
+        beyond.minor(&group, "it is one of the groups; a volume keeps the group that it has");
+    }
     unsaid(&mut fields, POD_SECURITY, beyond, reader);
     let rest = POD_SECURITY.iter().map(|(key, _, _)| *key);
-    let known: Vec<&str> = ["runAsGroup", "runAsUser"].into_iter().chain(rest).collect();
+    let taken = ["fsGroup", "runAsGroup", "runAsUser", "supplementalGroups"];
+    let known: Vec<&str> = taken.into_iter().chain(rest).collect();
     fields.finish(foreign(&known), reader);
-    user
+    Some(Who { user, groups: groups.into_iter().collect() })
 }
 
 fn read_user(fields: &mut Fields, before: Option<&str>, reader: &mut Reader<'_>) -> Option<String> {

@@ -83,7 +83,7 @@ pub(super) fn read<'a>(
         None => Kind::ClusterIp,
     };
     if let Some(outside) = fields.take("externalName") {
-        outside.dropped(reader, "a name outside of the App is no component");
+        outside.dropped(reader, "a name outside the App is not a component");
     }
     let mut ports = Vec::new();
     if let Some(list) = fields.take("ports") {
@@ -166,9 +166,8 @@ impl Service<'_> {
                 continue;
             };
             let (public, published) = match self.kind {
-                Kind::ClusterIp | Kind::ExternalName => {
-                    (false, (port.port != listens).then_some(port.port))
-                }
+                // A node has each port once; the Service's own address has them all.
+                Kind::ClusterIp | Kind::ExternalName => (false, None),
                 Kind::NodePort => (true, port.node_port),
                 Kind::LoadBalancer => (true, Some(port.port)),
             };

@@ -257,7 +257,7 @@ fn declared<'a>(
     let mut fields = field.fields(reader)?;
     let name = fields.need("name", reader, "a name")?.text(reader)?;
     let mut minor = Vec::new();
-    let mut source = Source::Other { why: "the volume says not where it comes from" };
+    let mut source = Source::Other { why: "the volume does not say where it comes from" };
     if let Some(empty) = fields.take_even_null("emptyDir") {
         source = read_empty(&empty, &mut minor, reader);
     }

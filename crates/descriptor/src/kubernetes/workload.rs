@@ -93,7 +93,7 @@ const KINDS: &[Kind] = &[
         name: "Job",
         template: &["template"],
         stateful: false,
-        only_there: Some("a Job ends, a container is started again for ever"),
+        only_there: Some("a Job ends, while a container is started again and again"),
         kept: &[
             "activeDeadlineSeconds",
             "backoffLimit",
@@ -115,7 +115,7 @@ const KINDS: &[Kind] = &[
         name: "CronJob",
         template: &["jobTemplate", "spec", "template"],
         stateful: false,
-        only_there: Some("a CronJob runs by the clock, a container all the time"),
+        only_there: Some("a CronJob runs on a schedule, a container all the time"),
         kept: &[
             "concurrencyPolicy",
             "failedJobsHistoryLimit",
@@ -216,7 +216,8 @@ impl<'a> Workload<'a> {
         if let Some(replicas) = fields.take("replicas") {
             self.replicas = replicas.count(reader, REPLICAS_MAX);
             if keep == Keep::Always && self.replicas.is_some_and(|count| count != 1) {
-                let how = "the component has the instances; each runs the manifests with one pod";
+                let how =
+                    "the component counts the instances; each runs the manifests with one pod";
                 replicas.changed(reader, how);
             }
         }
@@ -236,7 +237,7 @@ impl<'a> Workload<'a> {
             if let Some(kept) = fields.take(key)
                 && keep == Keep::Never
             {
-                kept.dropped(reader, "it means something within a cluster only");
+                kept.dropped(reader, "it only means something within a cluster");
             }
         }
         let mut inner = template.fields(reader)?;

@@ -208,14 +208,14 @@ struct Bound {
 const LEAST: Bound = Bound {
     set_by: [Operator::GreaterThan, Operator::GreaterOrEqual],
     index: 0,
-    exactly: "exactly so much is taken for at least so much",
+    exactly: "exactly this much is read as at least this much",
     other: "a node may well have more than is needed",
     words: "an amount has a lower bound only",
 };
 const MOST: Bound = Bound {
     set_by: [Operator::LessThan, Operator::LessOrEqual],
     index: 1,
-    exactly: "exactly so much is taken for at most so much",
+    exactly: "exactly this much is read as at most this much",
     other: "less will do as well",
     words: "it has an upper bound only",
 };
@@ -284,7 +284,7 @@ pub(crate) fn words<'a>(
             | Operator::GreaterOrEqual
             | Operator::LessThan
             | Operator::LessOrEqual
-            | Operator::InRange => value.dropped(reader, "words are not more or less"),
+            | Operator::InRange => value.dropped(reader, "words cannot be compared by size"),
             Operator::Form => value.dropped(reader, FORM),
         }
     }

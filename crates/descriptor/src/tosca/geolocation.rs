@@ -25,7 +25,7 @@ pub(crate) fn read<'a>(
 ) {
     let Some(field) = inputs.value(field, reader) else { return };
     if field.node.is_scalar() {
-        field.dropped(reader, "it is no place: neither a point nor a country, region or city");
+        field.dropped(reader, "this is not a place: neither a point nor a country, region or city");
         return;
     }
     let Some(mut fields) = field.fields(reader) else { return };
@@ -39,7 +39,7 @@ pub(crate) fn read<'a>(
             field.assumed(reader, &message);
             needs.near = Some(Near { latitude, longitude, distance_km_max });
         }
-        (None, Some(exact)) => exact.dropped(reader, "there is no point that could be exact"),
+        (None, Some(exact)) => exact.dropped(reader, "there is no point to be exact about"),
         (None, None) => (),
     }
     let [country, region, city] =

@@ -1,6 +1,6 @@
 //! An App as a CodecoApp: each component a service with its podspec, each connection a channel.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 use tombolo_model::app::{Grade, Profile, Qos};
@@ -11,7 +11,7 @@ use tombolo_model::{App, AppSpec};
 
 use super::emit::{self, Style};
 use super::unsaid::{self, Unsaid};
-use super::{Written, pod, put};
+use super::{Target, Written, pod, put};
 
 const NAME: &str = "CODECO";
 /// The score that CODECO's class between medium and high stands for.
@@ -36,8 +36,10 @@ pub(super) fn write(app: &App) -> Written {
     let mut documents = Vec::new();
     let mut notes = Vec::new();
     let mut services = Vec::new();
+    let components = app.spec.components.iter().filter(|one| Target::Codeco.runs(one));
+    let known: BTreeSet<String> = components.map(|one| one.name.clone()).collect();
     for (index, component) in rest.spec.components.iter_mut().enumerate() {
-        services.extend(service(&name, index, component, &mut documents, &mut notes));
+        services.extend(service(&name, &known, index, component, &mut documents, &mut notes));
     }
     spec.insert("codecoapp-msspec".into(), services.into());
     documents.insert(
@@ -120,6 +122,7 @@ fn compliance_word(level: Level) -> Option<&'static str> {
 /// Nothing for a component without a container.
 fn service(
     app: &str,
+    services: &BTreeSet<String>,
     index: usize,
     rest: &mut Component,
     documents: &mut Vec<Value>,
@@ -159,8 +162,12 @@ fn service(
     let mut service = Map::new();
     service.insert("serviceName".into(), name.clone().into());
     service.insert("podspec".into(), made.spec);
-    let channels: Vec<Value> =
-        rest.connects.iter_mut().map(|connection| channel(app, &name, connection)).collect();
+    // A channel leads to a service that is written, or to another application.
+    let leads = |connection: &&mut Connection| {
+        connection.app.is_some() || services.contains(&connection.to)
+    };
+    let channels = rest.connects.iter_mut().filter(leads);
+    let channels: Vec<Value> = channels.map(|connection| channel(app, &name, connection)).collect();
     put(&mut service, "serviceChannels", (!channels.is_empty()).then_some(channels));
     Some(service.into())
 }

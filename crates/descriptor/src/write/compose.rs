@@ -59,8 +59,14 @@ fn hosts(spec: &AppSpec) -> BTreeMap<String, Host> {
         component: component.name.clone(),
         ports: component.expose.iter().map(|one| (one.port, one.port)).collect(),
     };
+    // A project keeps the names of its services, and only these can be referred to.
+    let has_service = |project: &Value, name: &str| project["services"].get(name).is_some();
     let is_written = |component: &&Component| {
-        component.run.iter().any(|run| run.container.is_some() || run.compose.is_some())
+        component.run.iter().any(|run| {
+            let project = run.compose.as_ref();
+            run.container.is_some()
+                || project.is_some_and(|project| has_service(project, &component.name))
+        })
     };
     let written = spec.components.iter().filter(is_written);
     written.map(|component| (component.name.clone(), host(component))).collect()
@@ -206,6 +212,8 @@ fn program(container: &mut Container, service: &mut Map<String, Value>) {
     put(service, "environment", (!env.is_empty()).then(|| json!(env)));
     put(service, "working_dir", container.workdir.take());
     put(service, "user", container.user.take());
+    put(service, "group_add", non_empty(std::mem::take(&mut container.groups)));
+    put(service, "cap_add", non_empty(std::mem::take(&mut container.capabilities)));
     put(service, "privileged", std::mem::take(&mut container.privileged).then_some(true));
 }
 

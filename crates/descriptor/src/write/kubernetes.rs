@@ -58,8 +58,8 @@ pub(super) fn hosts(spec: &AppSpec) -> BTreeMap<String, Host> {
 fn called(expose: &Expose) -> u16 {
     match (expose.public, expose.published) {
         // A NodePort: the Service has the component's own port.
-        (true, None) | (false, None) => expose.port,
-        (_, Some(published)) => published,
+        (true, None) | (false, _) => expose.port,
+        (true, Some(published)) => published,
     }
 }
 

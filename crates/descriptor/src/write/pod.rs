@@ -71,6 +71,7 @@ pub(super) fn pod(app: &str, name: &str, rest: &mut Component, container: Contai
     put(&mut one, "volumeMounts", non_empty(volumes.mounts));
     put(&mut spec, "volumes", non_empty(volumes.list));
     spec.insert("containers".into(), json!([one]));
+    put(&mut spec, "securityContext", groups(&mut left));
     if let Some(seconds) = rest.stop_grace.and_then(whole_seconds) {
         spec.insert("terminationGracePeriodSeconds".into(), seconds.into());
         rest.stop_grace = None;
@@ -117,6 +118,10 @@ fn security(container: &mut Container) -> Option<Value> {
     if std::mem::take(&mut container.privileged) {
         context.insert("privileged".into(), true.into());
     }
+    let capabilities = std::mem::take(&mut container.capabilities);
+    if !capabilities.is_empty() {
+        context.insert("capabilities".into(), json!({"add": capabilities}));
+    }
     if let Some(user) = &container.user {
         // Written otherwise than Kubernetes would, it would not come back.
         let number = |text: &str| text.parse::<u32>().ok().filter(|id| id.to_string() == text);
@@ -132,6 +137,16 @@ fn security(container: &mut Container) -> Option<Value> {
         }
     }
     (!context.is_empty()).then_some(context.into())
+}
+
+/// Kubernetes knows groups by number only.
+fn groups(container: &mut Container) -> Option<Value> {
+    let number = |group: &String| group.parse::<u32>().is_ok_and(|id| id.to_string() == *group);
+    let (numbers, names): (Vec<String>, Vec<String>) =
+        std::mem::take(&mut container.groups).into_iter().partition(number);
+    container.groups = names;
+    let numbers: Vec<u32> = numbers.iter().filter_map(|group| group.parse().ok()).collect();
+    (!numbers.is_empty()).then(|| json!({"supplementalGroups": numbers}))
 }
 
 fn resources(needs: &mut Needs) -> Option<Value> {

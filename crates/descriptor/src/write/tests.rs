@@ -169,3 +169,26 @@ proptest! {
         prop_assert_eq!(documents[0].to_json(), whole, "in\n{}", text);
     }
 }
+
+/// A component that a format cannot run is left out, and nothing of what is written refers to it.
+#[test]
+fn what_is_written_names_nobody_who_is_not_there() {
+    let app = json!({"apiVersion": "tombolo.dev/v1alpha1", "kind": "App", "metadata": {"name": "shop"},
+        "spec": {"components": [
+            {"name": "web", "run": [{"container": {"image": "web:1", "env": {"DB": "db:5432"}}}],
+                "connects": [{"to": "db", "port": 5432}, {"to": "my-cache"}]},
+            {"name": "db", "run": [{"process": {"command": ["db"]}}]},
+            {"name": "my-cache",
+                "run": [{"compose": {"services": {"my_cache": {"image": "cache:1"}}}}]}],
+            "policies": [{"name": "p", "components": ["db"], "condition": {"security": "high"}}]}});
+    let app: tombolo_model::App = serde_json::from_value(app).unwrap();
+    for target in Target::ALL {
+        let written = write(&app, *target);
+        let source = Source { name: "written.yaml", text: &written.text };
+        let reading = read(source, None, &NoFiles);
+        let errors =
+            reading.diagnostics.iter().filter(|one| one.severity == crate::Severity::Error);
+        let errors: Vec<&str> = errors.map(|one| one.message.as_str()).collect();
+        assert_eq!(errors, [] as [&str; 0], "as {target}:\n{}", written.text);
+    }
+}

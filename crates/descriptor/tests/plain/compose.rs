@@ -1,12 +1,12 @@
 //! Compose files.
 
 use expect_test::expect;
-use tombolo_descriptor::NoFiles;
+use tombolo_descriptor::{NoFiles, Options};
 use tombolo_model::component::{Expose, Protocol};
 use tombolo_model::run::{Container, File, KeyRef, Volume};
 use tombolo_model::{Arch, Duration};
 
-use crate::{check_notes, clean, component, example, files};
+use crate::{check_notes, clean, component, example, files, together};
 
 fn container(text: &str, name: &str) -> Container {
     let reading = clean(text, &NoFiles);
@@ -80,11 +80,11 @@ fn the_sample_tells_what_is_not_carried_over() {
         expect![[r#"
             test.yaml:5:1: dropped x-defaults: extension fields are for other tools
             test.yaml:10:3: assumed services.web: it calls "api", whose name is in its environment
-            test.yaml:25:18: dropped services.web.deploy.resources.limits.cpus: what is reserved counts, the limit does not
-            test.yaml:25:29: dropped services.web.deploy.resources.limits.memory: what is reserved counts, the limit does not
+            test.yaml:25:18: dropped services.web.deploy.resources.limits.cpus: the reservation counts, the limit does not
+            test.yaml:25:29: dropped services.web.deploy.resources.limits.memory: the reservation counts, the limit does not
             test.yaml:27:3: assumed services.api: it calls "store", whose name is in its environment
             test.yaml:34:15: dropped services.api.depends_on.store.condition: instances start in order, and try again until they succeed
-            test.yaml:65:3: dropped services.debug: the service "debug" runs only when one of its profiles is asked for
+            test.yaml:65:3: dropped services.debug: the service "debug" runs only when asked for: --profile debug
         "#]],
     );
 }
@@ -180,19 +180,19 @@ fn a_service_takes_over_what_it_extends() {
 
 #[test]
 fn what_a_container_cannot_say_is_kept_in_its_own_words() {
-    let text = one("    cap_add: [NET_ADMIN]\n    labels: {a: b}\n    environment: {P: \"$$x\"}\n");
+    let text = one("    sysctls: [a=1]\n    labels: {a: b}\n    environment: {P: \"$$x\"}\n");
     let reading = clean(&text, &NoFiles);
     let run = component(&reading, "a").run;
     assert_eq!(run.len(), 1);
     let service = &run[0].compose.as_ref().unwrap()["services"]["a"];
-    assert_eq!(service["cap_add"][0], "NET_ADMIN");
+    assert_eq!(service["sysctls"][0], "a=1");
     assert_eq!(service["labels"]["a"], "b");
     assert_eq!(service["environment"]["P"], "$$x");
     check_notes(
         &text,
         &reading,
         expect![[r#"
-        test.yaml:5:5: changed services.a.cap_add: runs only on Docker sites: a container cannot ask for single capabilities
+        test.yaml:5:5: changed services.a.sysctls: runs only on Docker sites: a container cannot set kernel parameters
     "#]],
     );
 }
@@ -269,4 +269,148 @@ fn an_env_file_cannot_multiply_itself() {
     let source = tombolo_descriptor::Source { name: "test.yaml", text };
     let reading = tombolo_descriptor::read(source, None, &files(&[(".env", &lines)]));
     assert!(reading.diagnostics.iter().any(|one| one.message.contains("too long")));
+}
+
+#[test]
+fn capabilities_and_groups_are_carried() {
+    let text = one("    cap_add: [NET_ADMIN]\n    group_add: [\"44\", video]\n");
+    let run = container(&text, "a");
+    assert_eq!(
+        (run.capabilities, run.groups),
+        (vec!["NET_ADMIN".to_owned()], vec!["44".to_owned(), "video".to_owned()])
+    );
+}
+
+#[test]
+fn an_image_that_compose_would_build_is_named_as_compose_names_it() {
+    let text = "name: shop\nservices:\n  web: {build: ./web}\n  api:\n    build: {context: ., tags: \
+                [\"registry.example/api:1\"]}\n";
+    let reading = clean(text, &NoFiles);
+    let image = |name: &str| component(&reading, name).run[0].container.clone().unwrap().image;
+    assert_eq!(
+        (image("web").as_str(), image("api").as_str()),
+        ("shop-web", "registry.example/api:1")
+    );
+    let told: Vec<_> =
+        reading.diagnostics.iter().map(|one| (one.code, one.path.as_str())).collect();
+    assert_eq!(
+        told,
+        [("image-assumed", "services.web.build"), ("image-assumed", "services.api.build")]
+    );
+}
+
+#[test]
+fn a_file_is_laid_over_another_as_compose_does_it() {
+    let base = "name: shop\nservices:\n  web:\n    image: web:1\n    command: [serve]\n    \
+                environment: {LEVEL: info, KEEP: \"1\"}\n    ports: [\"8080:80\"]\n    volumes: \
+                [\"data:/data\", /cache]\n    expose: [\"90\"]\nvolumes: {data: {}}\n";
+    let over = "services:\n  web:\n    image: web:2\n    command: [serve, --fast]\n    environment:\n    \
+                - LEVEL=debug\n    ports: [\"8443:443\"]\n    volumes: [\"other:/data:ro\"]\n  \
+                extra: {image: \"extra:1\"}\nvolumes: {other: {}}\n";
+    let reading =
+        together(&[("compose.yaml", base), ("prod.yaml", over)], &Options::default(), &NoFiles);
+    let run = component(&reading, "web").run[0].container.clone().unwrap();
+    assert_eq!((run.image.as_str(), run.args.join(" ").as_str()), ("web:2", "serve --fast"));
+    assert_eq!((run.env["LEVEL"].as_str(), run.env["KEEP"].as_str()), ("debug", "1"));
+    assert_eq!(run.ports, [80, 443, 90]);
+    let mounts: Vec<_> =
+        run.volumes.iter().map(|one| (one.path.as_str(), one.name.as_deref())).collect();
+    assert_eq!(mounts, [("/cache", None), ("/data", Some("other"))]);
+    assert_eq!(component(&reading, "extra").run[0].container.as_ref().unwrap().image, "extra:1");
+}
+
+#[test]
+fn a_service_with_a_profile_runs_when_it_is_asked_for() {
+    let text = "name: x\nservices:\n  a: {image: \"i:1\"}\n  b: {image: \"i:1\", profiles: [debug]}\n  \
+                c: {image: \"i:1\", profiles: [test, ci]}\n";
+    let names = |profiles: &[&str], env: &str| {
+        let profiles = profiles.iter().map(|name| (*name).to_owned()).collect();
+        let options = Options { profiles, ..Options::default() };
+        let reading = together(&[("compose.yaml", text)], &options, &files(&[(".env", env)]));
+        let names = reading.apps[0].spec.components.iter().map(|one| one.name.clone());
+        names.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(names(&[], ""), "a");
+    assert_eq!(names(&["debug"], ""), "a b");
+    assert_eq!(names(&[], "COMPOSE_PROFILES=ci,debug"), "a b c");
+    assert_eq!(names(&["*"], ""), "a b c");
+}
+
+#[test]
+fn services_that_share_a_volume_stay_together() {
+    let text = "name: x\nservices:\n  web: {image: \"i:1\", volumes: [\"data:/srv\"]}\n  db: {image: \
+                \"i:1\", volumes: [\"data:/data\", \"own:/own\"]}\nvolumes: {data: {}, own: {}}\n";
+    let reading = clean(text, &NoFiles);
+    assert_eq!(component(&reading, "web").affinity, None);
+    assert_eq!(component(&reading, "db").affinity.unwrap().with, ["web"]);
+    let note = reading.notes.iter().find(|note| note.path == "services.db").unwrap();
+    assert!(note.message.starts_with("shares the volume \"data\" with \"web\""), "{note:?}");
+}
+
+#[test]
+fn the_files_of_a_folder_become_part_of_the_app_or_it_is_told_first() {
+    let text = one("    volumes: [\"./conf:/etc/web:ro\", \"./none:/data\"]\n");
+    let given = files(&[("./conf/a.conf", "A"), ("./conf/sub/b.conf", "B")]);
+    let reading = clean(&text, &given);
+    let run = component(&reading, "a").run[0].container.clone().unwrap();
+    let carried: Vec<_> =
+        run.files.iter().map(|file| (file.path.as_str(), file.content.as_deref())).collect();
+    assert_eq!(carried, [("/etc/web/a.conf", Some("A")), ("/etc/web/sub/b.conf", Some("B"))]);
+    assert_eq!(run.volumes.len(), 1);
+    assert_eq!(reading.diagnostics, []);
+
+    let many: Vec<(String, String)> =
+        (0..65).map(|number| (format!("./conf/{number}"), String::new())).collect();
+    let many: Vec<(&str, &str)> =
+        many.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let reading = clean(&text, &files(&many));
+    let run = component(&reading, "a").run[0].container.clone().unwrap();
+    assert_eq!((run.files.len(), run.volumes[0].path.as_str()), (0, "/etc/web"));
+    let [told] = reading.diagnostics.as_slice() else { panic!("{:?}", reading.diagnostics) };
+    assert_eq!(told.code, "folder-left-behind");
+}
+
+#[test]
+fn a_service_that_others_wait_for_to_end_runs_to_its_end() {
+    let text = "name: x\nservices:\n  init:\n    image: i:1\n    command: [migrate]\n    depends_on: \
+                [db]\n  web:\n    image: i:1\n    depends_on:\n      init: {condition: \
+                service_completed_successfully}\n      db: {condition: service_started}\n  worker:\n    \
+                image: i:1\n    depends_on: {init: {condition: service_completed_successfully}}\n  db: \
+                {image: \"i:1\", expose: [\"5432\"]}\n";
+    let reading = clean(text, &NoFiles);
+    let names: Vec<&str> =
+        reading.apps[0].spec.components.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["web", "worker", "db"]);
+    let web = component(&reading, "web");
+    let project = web.run[0].compose.as_ref().unwrap();
+    assert_eq!(project["services"]["init"]["command"][0], "migrate");
+    assert_eq!(
+        project["services"]["web"]["depends_on"]["init"]["condition"],
+        "service_completed_successfully"
+    );
+    let calls = |name: &str| {
+        let calls = component(&reading, name).connects;
+        calls.into_iter().map(|call| call.to).collect::<Vec<_>>()
+    };
+    assert_eq!(calls("web"), ["db"]);
+    // Whoever else waits for the end waits for the one that it is a part of.
+    assert_eq!(calls("worker"), ["web"]);
+    let note = reading.notes.iter().find(|note| note.path == "services.init").unwrap();
+    assert!(note.message.contains("to its end before \"web\" starts"), "{note:?}");
+}
+
+#[test]
+fn a_kept_service_has_what_was_looked_up() {
+    let text = one(
+        "    sysctls: [a=1]\n    env_file: a.env\n    volumes: [\"./web.conf:/etc/web.conf\"]\n    \
+                    secrets: [login]\n",
+    ) + "secrets: {login: {file: ./login.txt}}\n";
+    let given = files(&[("a.env", "X=1\n"), ("./web.conf", "on"), ("./login.txt", "word")]);
+    let project = component(&clean(&text, &given), "a").run[0].compose.clone().unwrap();
+    let service = &project["services"]["a"];
+    assert_eq!(service["environment"]["X"], "1");
+    assert!(service.get("env_file").is_none() && service.get("volumes").is_none());
+    let config = service["configs"][0]["source"].as_str().unwrap();
+    assert_eq!(project["configs"][config]["content"], "on");
+    assert_eq!(project["secrets"]["login"]["name"], "x-login");
 }

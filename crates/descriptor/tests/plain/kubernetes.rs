@@ -1,13 +1,13 @@
 //! Plain Kubernetes manifests.
 
 use expect_test::expect;
-use tombolo_descriptor::NoFiles;
+use tombolo_descriptor::{Files, NoFiles, Options};
 use tombolo_model::component::{Affinity, Expose, Protocol, Spread};
 use tombolo_model::needs::{TaintEffect, Toleration};
 use tombolo_model::run::{File, KeyRef};
 use tombolo_model::{Arch, Duration};
 
-use crate::{check_notes, clean, component, example};
+use crate::{check_notes, clean, component, example, together};
 
 /// A Deployment `a` whose pod has these lines.
 fn deployment(pod: &str) -> String {
@@ -98,8 +98,8 @@ fn the_sample_tells_what_was_assumed_and_changed() {
         &clean(&text, &NoFiles),
         expect![[r#"
             test.yaml:26:3: assumed metadata.name: it calls "store", whose name is in its environment
-            test.yaml:29:3: changed spec.replicas: the component has the instances; each runs the manifests with one pod
-            test.yaml:76:12: changed metadata.name: the component is named "store" like its Service, for so others call it
+            test.yaml:29:3: changed spec.replicas: the component counts the instances; each runs the manifests with one pod
+            test.yaml:76:12: changed metadata.name: the component is named "store" like its Service, because others call it that
         "#]],
     );
 }
@@ -122,7 +122,7 @@ fn a_pod_that_is_no_plain_container_runs_on_kubernetes_only() {
         expect![[r#"
         test.yaml:9:7: changed spec.template.spec.hostNetwork: runs only on Kubernetes sites: a container cannot use the host's network
         test.yaml:10:7: changed spec.template.spec.initContainers: runs only on Kubernetes sites: a container has no init containers
-        test.yaml:11:7: changed spec.template.spec.containers: runs only on Kubernetes sites: a component is one container, here are several
+        test.yaml:11:7: changed spec.template.spec.containers: runs only on Kubernetes sites: a component is one container, and this pod has several
     "#]],
     );
 }
@@ -150,7 +150,7 @@ fn what_placement_does_not_know_is_told_although_the_manifests_have_it() {
         &text,
         &reading,
         expect![[r#"
-        test.yaml:9:7: changed spec.template.spec.priorityClassName: holds only within a Kubernetes site, placement does not know it: importance is the App's qos
+        test.yaml:9:7: changed spec.template.spec.priorityClassName: holds only within a Kubernetes site; placement does not know it: importance is the App's qos
     "#]],
     );
 }
@@ -210,7 +210,7 @@ fn jobs_and_daemons_say_what_becomes_of_them() {
         text,
         &reading,
         expect![[r#"
-            test.yaml:3:12: changed metadata.name: runs only on Kubernetes sites: a CronJob runs by the clock, a container all the time
+            test.yaml:3:12: changed metadata.name: runs only on Kubernetes sites: a CronJob runs on a schedule, a container all the time
             test.yaml:3:12: assumed metadata.name: the App is named "nightly" like its first workload; the label app.kubernetes.io/part-of would name it
             test.yaml:10:12: changed metadata.name: on each node of the chosen Kubernetes site; anywhere else one instance runs, use onEach for more
         "#]],
@@ -252,4 +252,108 @@ fn a_name_that_a_cluster_would_draw_is_its_beginning() {
     assert_eq!(component(&reading, "build").run[1].container.as_ref().unwrap().image, "nginx:1");
     let said = reading.notes.iter().any(|note| note.message.contains("this beginning"));
     assert!(said, "{:?}", reading.notes);
+}
+
+/// A folder of this name, with nothing else in it.
+struct In(&'static str);
+
+impl Files for In {
+    fn read(&self, _path: &str) -> Option<String> {
+        None
+    }
+
+    fn folder(&self) -> Option<String> {
+        Some(self.0.to_owned())
+    }
+}
+
+#[test]
+fn objects_in_files_of_their_own_are_one_app() {
+    let service = |name: &str| {
+        format!(
+            "apiVersion: v1\nkind: Service\nmetadata: {{name: {name}}}\nspec: {{selector: {{app: \
+             {name}}}, ports: [{{port: 80, targetPort: 8080}}]}}\n"
+        )
+    };
+    let a = deployment(
+        "containers: [{image: \"i:1\", envFrom: [{configMapRef: {name: c}}], env: [{name: B, \
+         value: \"http://b:80/x\"}]}]",
+    );
+    let b = deployment("containers: [{image: \"i:1\"}]")
+        .replace("name: a", "name: b")
+        .replace("app: a", "app: b");
+    let config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {X: y}\n";
+    let (first, second) = (service("a"), service("b"));
+    let texts = [
+        ("a-service.yaml", first.as_str()),
+        ("a.yaml", a.as_str()),
+        ("b-service.yaml", second.as_str()),
+        ("b.yaml", b.as_str()),
+        ("config.yaml", config),
+    ];
+    let reading = together(&texts, &Options::default(), &In("Guest Book"));
+    assert_eq!(reading.apps[0].metadata.name.as_deref(), Some("guest-book"));
+    let a = component(&reading, "a");
+    let run = a.run[1].container.as_ref().unwrap();
+    assert_eq!(run.env["X"], "y");
+    assert_eq!((a.connects[0].to.as_str(), a.connects[0].port), ("b", Some(8080)));
+    assert_eq!(a.expose[0].port, 8080);
+    // Without a Service in between, the other is called where it listens; a node has port 80 once.
+    assert_eq!(run.env["B"], "http://b:8080/x");
+    assert_eq!(
+        a.run[0].manifests[0]["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"],
+        "http://b:80/x"
+    );
+    assert!(reading.apps[0].spec.components.iter().all(|one| one.expose[0].published.is_none()));
+}
+
+#[test]
+fn each_namespace_with_something_to_run_is_an_app() {
+    let one = |name: &str, namespace: &str| {
+        deployment("containers: [{image: \"i:1\"}]").replace(
+            "metadata: {name: a}",
+            &format!("metadata: {{name: {name}, namespace: {namespace}}}"),
+        )
+    };
+    let text = format!("{}---\n{}", one("a", "left"), one("b", "right"));
+    let reading = clean(&text, &NoFiles);
+    let apps: Vec<(&str, &str)> = reading
+        .apps
+        .iter()
+        .map(|app| {
+            (app.metadata.name.as_deref().unwrap(), app.metadata.namespace.as_deref().unwrap())
+        })
+        .collect();
+    assert_eq!(apps, [("a", "left"), ("b", "right")]);
+}
+
+#[test]
+fn what_a_container_engine_can_do_is_carried() {
+    let text = deployment(
+        "serviceAccountName: robot\nsecurityContext: {fsGroup: 2000, supplementalGroups: [44], \
+         runAsUser: 1000}\ncontainers: [{image: \"i:1\", securityContext: {capabilities: {add: \
+         [NET_ADMIN], drop: [ALL]}}}]",
+    );
+    let reading = clean(&text, &NoFiles);
+    let run = component(&reading, "a").run[1].container.clone().unwrap();
+    assert_eq!(run.user.as_deref(), Some("1000"));
+    assert_eq!(
+        (run.groups.join(" ").as_str(), run.capabilities.join(" ").as_str()),
+        ("2000 44", "NET_ADMIN")
+    );
+    check_notes(
+        &text,
+        &reading,
+        expect![[r#"
+        test.yaml:9:7: dropped spec.template.spec.serviceAccountName: outside of a cluster there is no service account
+    "#]],
+    );
+}
+
+#[test]
+fn a_folded_text_behind_the_dashes_of_a_document_is_read() {
+    let text = "--- >+\n  a text\n--- \napiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: \
+                {containers: [{image: \"i:1\"}]}\n";
+    let reading = clean(text, &NoFiles);
+    assert_eq!(component(&reading, "a").run.len(), 2);
 }

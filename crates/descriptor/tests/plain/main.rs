@@ -18,7 +18,9 @@ use std::fs;
 use std::path::Path;
 
 use expect_test::Expect;
-use tombolo_descriptor::{Colour, Files, Reading, Severity, Source, read, render, render_notes};
+use tombolo_descriptor::{
+    Colour, Files, Options, Reading, Severity, Source, Together, read, render, render_notes,
+};
 use tombolo_model::component::Component;
 
 fn example(name: &str) -> String {
@@ -38,6 +40,18 @@ fn clean(text: &str, files: &dyn Files) -> Reading {
     let shown = render(source, &reading.diagnostics, Colour::Never);
     let failed = reading.diagnostics.iter().any(|one| one.severity == Severity::Error);
     assert!(!failed, "{shown}");
+    reading
+}
+
+/// The reading of several texts as one, without errors.
+#[track_caller]
+fn together(texts: &[(&str, &str)], options: &Options, files: &dyn Files) -> Reading {
+    let sources: Vec<Source<'_>> = texts.iter().map(|(name, text)| Source { name, text }).collect();
+    let together = Together::new(&sources);
+    let reading = together.read(options, files);
+    let apart = together.apart(&reading);
+    let shown = apart.iter().map(|(source, own)| render(*source, &own.diagnostics, Colour::Never));
+    assert!(!reading.has_errors(), "{}", shown.collect::<String>());
     reading
 }
 

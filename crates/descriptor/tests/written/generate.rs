@@ -203,12 +203,14 @@ fn container() -> BoxedStrategy<Container> {
     let program = ("[a-z]{3,6}(/[a-z]{3,6})?:[0-9]\\.[0-9]", vec(text(), 0..3), vec(text(), 0..3));
     let surroundings = (variables(), secret_variables(), ports(), volumes(), files());
     let user = prop_oneof!["[0-9]{1,4}", "[1-9][0-9]{0,3}:[1-9][0-9]{0,3}", "[a-z]{2,5}"];
-    let who = (of(path()), of(user), any::<bool>());
+    let groups = btree_set("[1-9][0-9]{0,3}", 0..3);
+    let capabilities = btree_set("(NET_ADMIN|SYS_NICE|SYS_TIME)", 0..3);
+    let who = (of(path()), of(user), groups, capabilities, any::<bool>());
     (program, surroundings, who)
         .prop_map(|(program, surroundings, who)| {
             let (image, command, args) = program;
             let (env, secret_env, ports, volumes, files) = surroundings;
-            let (workdir, user, privileged) = who;
+            let (workdir, user, groups, capabilities, privileged) = who;
             Container {
                 image,
                 command,
@@ -220,6 +222,8 @@ fn container() -> BoxedStrategy<Container> {
                 files,
                 workdir,
                 user,
+                groups: groups.into_iter().collect(),
+                capabilities: capabilities.into_iter().collect(),
                 privileged,
             }
         })

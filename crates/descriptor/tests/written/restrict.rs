@@ -116,12 +116,10 @@ fn kubernetes(app: &App) -> App {
         said.health = component.health.as_ref().map(whole_seconds);
         said.needs = component.needs.as_ref().map(needs_of_pod).and_then(needed);
         said.expose = component.expose.clone();
-        // One Service for each of its types; a port inside that is published under its own
-        // number is just exposed.
+        // One Service for each of its types; one inside is called at the port itself.
         said.expose.sort_by_key(|one| (one.public, one.published.is_some() && one.public));
         for expose in &mut said.expose {
-            let own = expose.port;
-            expose.published = expose.published.filter(|port| expose.public || *port != own);
+            expose.published = expose.published.filter(|_| expose.public);
         }
         // In the order of the components, of which a component is no neighbour of itself.
         let wish = component.affinity.clone().unwrap_or_default();
