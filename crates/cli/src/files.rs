@@ -1,27 +1,33 @@
 //! Reads manifests and descriptors: files, folders and stdin, with one or many documents in each.
 //!
 //! Everything is read and checked before anything is sent, and every problem is told with its
-//! file and line, all of them at once. [`parse`] is pure; [`read`] walks the disk.
+//! file and line, all of them at once. [`parse`] is pure; [`read`] goes to the disk by `found.rs`. Which
+//! files belong together is decided in `unit.rs`.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    io::Read,
-    path::{Path, PathBuf},
-};
+mod found;
+mod unit;
+
+use std::{collections::BTreeSet, io::Read, path::PathBuf};
 
 use serde_json::Value;
 use tombolo_descriptor::{
-    Colour, Files, Format, Reading, Severity, Source, detect, render, render_notes,
+    Colour, Format, Options, Reading, Severity, Source, detect, render, render_notes,
 };
 use tombolo_model::App;
 use tombolo_yaml::{Limits, Lines, Node};
 
 use crate::failure::Failure;
 
+pub(crate) use found::{Place, each, texts_up_to};
+pub(crate) use unit::{Unit, units};
+
+/// What the files are, with what is read together.
+pub(crate) fn wanted(asked: &Asked<'_>, stdin: impl Read) -> Result<Vec<Unit>, Failure> {
+    Ok(units(texts_up_to(FILE_BYTES_MAX, asked, stdin)?, &asked.options))
+}
+
 /// A larger file is no manifest; the server takes much less in one object.
 pub(crate) const FILE_BYTES_MAX: u64 = 16 << 20;
-const FILES_MAX: usize = 2_000;
 const DOCUMENTS_MAX: usize = 20_000;
 /// More than this is not read by anybody.
 const PROBLEMS_MAX: usize = 20;
@@ -45,6 +51,23 @@ pub(crate) struct Text {
     pub(crate) text: String,
     /// The folder against which the names of further files are read; none for stdin.
     folder: Option<PathBuf>,
+    place: Place,
+}
+
+/// Which files are meant, and how they are to be read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Asked<'a> {
+    pub(crate) paths: &'a [String],
+    /// Folders with all that is in them.
+    pub(crate) recursive: bool,
+    pub(crate) options: Options,
+}
+
+impl<'a> Asked<'a> {
+    /// Files of any format.
+    pub(crate) fn of(paths: &'a [String], format: Option<Format>) -> Asked<'a> {
+        Asked { paths, options: Options { format, ..Options::default() }, ..Asked::default() }
+    }
 }
 
 /// What the files say, and what was lost on the way from another format.
@@ -62,40 +85,13 @@ impl Text {
     }
 }
 
-/// Files that a descriptor names are read beside it, and nowhere else: a descriptor from somebody
-/// else must not send our keys anywhere.
-impl Files for Text {
-    fn read(&self, path: &str) -> Option<String> {
-        let folder = self.folder.as_ref()?;
-        let inside = Path::new(path).components().all(|part| {
-            matches!(part, std::path::Component::Normal(_) | std::path::Component::CurDir)
-        });
-        let path = folder.join(path);
-        // A link may lead elsewhere.
-        let (real, home) = (path.canonicalize().ok()?, folder.canonicalize().ok()?);
-        if !inside || !real.starts_with(home) {
-            return None;
-        }
-        bounded(fs::File::open(&path).ok()?, &path, FILE_BYTES_MAX).ok()
-    }
-
-    fn folder(&self) -> Option<String> {
-        let real = self.folder.as_ref()?.canonicalize().ok()?;
-        Some(real.file_name()?.to_string_lossy().into_owned())
-    }
-}
-
 /// Reads the objects of all files. `-` is stdin; a folder means its `*.yaml`, `*.yml` and `*.json`,
-/// sorted by name.
-pub(crate) fn read(
-    paths: &[String],
-    from: Option<Format>,
-    stdin: impl Read,
-) -> Result<Objects, Failure> {
+/// sorted by name, and a chart or a kustomization what it renders.
+pub(crate) fn read(asked: &Asked<'_>, stdin: impl Read) -> Result<Objects, Failure> {
     let mut objects = Objects::default();
     let mut problems = Vec::new();
-    for text in texts(paths, stdin)? {
-        match parse(&text, from) {
+    for unit in wanted(asked, stdin)? {
+        match parse(&unit, &asked.options) {
             Ok(found) => {
                 objects.manifests.extend(found.manifests);
                 objects.notes.extend(found.notes);
@@ -108,123 +104,10 @@ pub(crate) fn read(
         return Err(all_of(&problems));
     }
     if objects.manifests.is_empty() {
-        return Err(Failure::usage(format!("no objects in {}", paths.join(", ")))
+        return Err(Failure::usage(format!("no objects in {}", asked.paths.join(", ")))
             .hint("a file needs apiVersion, kind and metadata.name; see `tombolo explain app`"));
     }
     Ok(objects)
-}
-
-/// The texts of all files, in order.
-pub(crate) fn texts(paths: &[String], stdin: impl Read) -> Result<Vec<Text>, Failure> {
-    texts_up_to(FILE_BYTES_MAX, paths, stdin)
-}
-
-/// The same, for files that may be larger than a manifest.
-pub(crate) fn texts_up_to(
-    bytes_max: u64,
-    paths: &[String],
-    stdin: impl Read,
-) -> Result<Vec<Text>, Failure> {
-    each(bytes_max, paths, stdin)?.into_iter().map(|(_, text)| text).collect()
-}
-
-/// A file by name, and its text or why it cannot be read.
-pub(crate) type Named = (String, Result<Text, Failure>);
-
-/// The texts of all files by name, those that cannot be read among them.
-pub(crate) fn each(
-    bytes_max: u64,
-    paths: &[String],
-    stdin: impl Read,
-) -> Result<Vec<Named>, Failure> {
-    if paths.is_empty() {
-        return Err(Failure::usage("no file: name one, a folder, or - for stdin"));
-    }
-    let mut stdin = Some(stdin);
-    let mut texts = Vec::new();
-    for path in paths {
-        match (path.as_str(), stdin.take()) {
-            ("-", Some(stdin)) => {
-                let name = "stdin".to_owned();
-                let text = bounded(stdin, Path::new("stdin"), bytes_max);
-                let text = text.map(|text| Text { name: name.clone(), text, folder: None });
-                texts.push((name, text));
-            }
-            ("-", None) => return Err(Failure::usage("stdin (`-`) can be read only once")),
-            (path, kept) => {
-                stdin = kept;
-                for path in files_at(Path::new(path))? {
-                    texts.push((path.display().to_string(), text_at(&path, bytes_max)));
-                }
-            }
-        }
-    }
-    Ok(texts)
-}
-
-/// The files of a folder, or the one that is no folder.
-fn files_at(path: &Path) -> Result<Vec<PathBuf>, Failure> {
-    match path.is_dir() {
-        true => files_in(path),
-        false => Ok(vec![path.to_owned()]),
-    }
-}
-
-fn text_at(path: &Path, bytes_max: u64) -> Result<Text, Failure> {
-    let file = fs::File::open(path).map_err(|error| Failure::file(path, &error))?;
-    let folder = path.parent().map(|parent| match parent.as_os_str().is_empty() {
-        true => PathBuf::from("."),
-        false => parent.to_owned(),
-    });
-    let name = path.display().to_string();
-    Ok(Text { name, text: bounded(file, path, bytes_max)?, folder })
-}
-
-fn files_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let failed = |error: std::io::Error| Failure::file(folder, &error);
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        let extension = path.extension().and_then(|extension| extension.to_str());
-        if matches!(extension, Some("yaml" | "yml" | "json")) && path.is_file() {
-            files.push(path);
-        }
-        if files.len() > FILES_MAX {
-            return Err(Failure::usage(format!(
-                "{}: more than {FILES_MAX} files",
-                folder.display()
-            )));
-        }
-    }
-    if files.is_empty() {
-        let message = format!("{}: no file in it ends in .yaml, .yml or .json", folder.display());
-        return Err(Failure::usage(message));
-    }
-    files.sort();
-    Ok(files)
-}
-
-fn bounded(reader: impl Read, path: &Path, bytes_max: u64) -> Result<String, Failure> {
-    let mut bytes = Vec::new();
-    reader
-        .take(bytes_max.saturating_add(1))
-        .read_to_end(&mut bytes)
-        .map_err(|error| Failure::file(path, &error))?;
-    if bytes.len() as u64 > bytes_max {
-        let mebibytes = bytes_max >> 20;
-        return Err(Failure::usage(format!("{}: larger than {mebibytes} MiB", path.display())));
-    }
-    let begins = [[0xff, 0xfe], [0xfe, 0xff]];
-    if begins.iter().any(|mark| bytes.starts_with(mark)) {
-        let message = format!("{}: UTF-16 text, not UTF-8", path.display());
-        return Err(Failure::usage(message).hint("save the file as UTF-8"));
-    }
-    String::from_utf8(bytes).map_err(|error| {
-        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-        Failure::usage(format!("{}:{line}: not UTF-8 text", path.display()))
-            .hint("save the file as UTF-8")
-    })
 }
 
 fn all_of(problems: &[String]) -> Failure {
@@ -236,9 +119,17 @@ fn all_of(problems: &[String]) -> Failure {
     Failure::failed(lines.join("\n       ")).hint("nothing was sent")
 }
 
-/// The objects of one text, or everything that is wrong with it. A descriptor of another project
-/// becomes the objects that stand for it; what that left out is told in the notes.
-pub(crate) fn parse(text: &Text, from: Option<Format>) -> Result<Objects, Vec<String>> {
+/// The objects of what is read together, or everything that is wrong with it. A descriptor of another
+/// project becomes the objects that stand for it; what that left out is told in the notes.
+pub(crate) fn parse(unit: &Unit, options: &Options) -> Result<Objects, Vec<String>> {
+    match unit.texts() {
+        [text] => parse_one(text, unit, options),
+        _ => made(unit, &unit.read(options)),
+    }
+}
+
+fn parse_one(text: &Text, unit: &Unit, options: &Options) -> Result<Objects, Vec<String>> {
+    let from = options.format;
     if text.name.ends_with(".json") && from.is_none() {
         let documents = json_documents(text)?;
         // A descriptor may be JSON as well; those of others say no kind, or that of a workload.
@@ -251,31 +142,54 @@ pub(crate) fn parse(text: &Text, from: Option<Format>) -> Result<Objects, Vec<St
     let broken = problems.iter().any(|problem| problem.severity == Severity::Error);
     let format = from.or_else(|| detect(&documents).ok());
     let Some(format) = format.filter(|format| !broken && reads(*format, &documents, from)) else {
-        return match broken {
-            true => Err(shown(text, &tombolo_descriptor::read(text.source(), from, text))),
+        // What no reader knows and is no object either is named as what it is.
+        let kind = |document: &Node| document.get("kind").and_then(Node::as_str).map(str::to_owned);
+        let is_object = |document: &Node| kind(document).is_some_and(|it| it != "Kustomization");
+        return match broken || format.is_none() && !documents.iter().any(is_object) {
+            true if documents.is_empty() && !broken => Ok(Objects::default()),
+            true => Err(shown(&unit.read(options))),
             false => objects(text, numbered(text, documents)),
         };
     };
-    let reading = tombolo_descriptor::read(text.source(), Some(format), text);
-    if reading.has_errors() {
-        return Err(shown(text, &reading));
-    }
-    if from.is_none() && serves(format) {
+    let readings = unit.read(options);
+    if from.is_none() && serves(format) && !readings.iter().any(|(_, one)| one.has_errors()) {
         let mut found = objects(text, numbered(text, documents))?;
         if format != Format::Native {
             found.namespaces = namespaces(&found);
         }
+        found.notes = warnings(&readings);
         return Ok(found);
     }
-    let notes = render_notes(text.source(), &reading.notes, Colour::Never);
-    let apps = reading.apps.iter().map(typed).collect::<Result<Vec<Value>, _>>();
-    let apps = apps.map_err(|error| vec![format!("{}: {error}", text.name)])?;
-    // What an App refers to must be there before it.
-    let all = reading.others.into_iter().chain(apps).map(|object| (1, object)).collect();
-    let mut found = objects(text, all)?;
-    found.notes = notes.lines().map(str::to_owned).collect();
+    made(unit, &readings)
+}
+
+/// What becomes of descriptors: their Apps, and before them what the Apps refer to.
+fn made(unit: &Unit, readings: &[(Source<'_>, Reading)]) -> Result<Objects, Vec<String>> {
+    if readings.iter().any(|(_, reading)| reading.has_errors()) {
+        return Err(shown(readings));
+    }
+    let mut notes = warnings(readings);
+    let mut all = Vec::new();
+    for (source, reading) in readings {
+        let told = render_notes(*source, &reading.notes, Colour::Never);
+        notes.extend(told.lines().map(str::to_owned));
+        let apps = reading.apps.iter().map(typed).collect::<Result<Vec<Value>, _>>();
+        let apps = apps.map_err(|error| vec![format!("{}: {error}", source.name)])?;
+        all.extend(reading.others.iter().cloned().chain(apps).map(|object| (1, object)));
+    }
+    let mut found = objects(&unit.texts()[0], all)?;
+    found.notes = notes;
     found.namespaces = namespaces(&found);
     Ok(found)
+}
+
+/// What is wrong and no error, at the top of what is told.
+fn warnings(readings: &[(Source<'_>, Reading)]) -> Vec<String> {
+    let of_one = |(source, reading): &(Source<'_>, Reading)| {
+        let shown = render(*source, &reading.diagnostics, Colour::Never);
+        shown.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    readings.iter().flat_map(of_one).collect()
 }
 
 fn namespaces(found: &Objects) -> BTreeSet<String> {
@@ -344,9 +258,12 @@ fn typed(app: &App) -> Result<Value, serde_json::Error> {
     serde_json::to_value(app)
 }
 
-fn shown(text: &Text, reading: &Reading) -> Vec<String> {
-    let show = |one| render(text.source(), std::slice::from_ref(one), Colour::Never);
-    let rendered = reading.diagnostics.iter().map(show);
+fn shown(readings: &[(Source<'_>, Reading)]) -> Vec<String> {
+    let show = |(source, reading): &(Source<'_>, Reading)| {
+        let one = |found| render(*source, std::slice::from_ref(found), Colour::Never);
+        reading.diagnostics.iter().map(one).collect::<Vec<_>>()
+    };
+    let rendered = readings.iter().flat_map(show);
     rendered.map(|one| one.trim_end().replace('\n', "\n       ")).collect()
 }
 
@@ -442,243 +359,4 @@ fn manifest(source: &str, object: Value) -> Result<Manifest, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use expect_test::{Expect, expect};
-
-    use super::*;
-
-    fn text_of(name: &str, text: &str) -> Text {
-        Text { name: name.to_owned(), text: text.to_owned(), folder: None }
-    }
-
-    #[track_caller]
-    fn check(file: &str, text: &str, expect: Expect) {
-        let text = text_of(file, text);
-        let text: String = match parse(&text, None) {
-            Ok(objects) => objects
-                .manifests
-                .iter()
-                .map(|one| {
-                    let namespace = one.namespace.as_deref().unwrap_or("-");
-                    format!("{} {} {} {namespace}\n", one.source, one.kind, one.name)
-                })
-                .collect(),
-            Err(problems) => problems.iter().map(|problem| format!("{problem}\n")).collect(),
-        };
-        expect.assert_eq(&text);
-    }
-
-    #[test]
-    fn many_documents_know_their_lines() {
-        check(
-            "a.yaml",
-            "\
-# first
-apiVersion: v1
-kind: A
-metadata: {name: one}
----
----
-# second
-apiVersion: v1
-kind: B
-metadata:
-  name: two
-  namespace: there
-",
-            expect![[r#"
-                a.yaml:2 A one -
-                a.yaml:8 B two there
-            "#]],
-        );
-        check(
-            "a.json",
-            r#"
-{"apiVersion": "v1", "kind": "A", "metadata": {"name": "one"}}
-
-{"apiVersion": "v1", "kind": "B", "metadata": {"name": "two"}}
-"#,
-            expect![[r#"
-                a.json:2 A one -
-                a.json:4 B two -
-            "#]],
-        );
-    }
-
-    #[test]
-    fn a_list_stands_for_its_items() {
-        check(
-            "a.yaml",
-            "\
-apiVersion: v1
-kind: List
-items:
-- {apiVersion: v1, kind: A, metadata: {name: one}}
-- {apiVersion: v1, kind: A, metadata: {name: two}}
-",
-            expect![[r#"
-                a.yaml:1 A one -
-                a.yaml:1 A two -
-            "#]],
-        );
-    }
-
-    /// The server knows no Deployments, in a list or not.
-    #[test]
-    fn a_list_with_a_workload_becomes_an_app() {
-        check(
-            "a.yaml",
-            "\
-apiVersion: v1
-kind: List
-items:
-- apiVersion: apps/v1
-  kind: Deployment
-  metadata: {name: web}
-  spec:
-    selector: {matchLabels: {app: web}}
-    template: {metadata: {labels: {app: web}}, spec: {containers: [{name: c, image: 'nginx:1'}]}}
-- {apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {}}
-",
-            expect![[r#"
-                a.yaml:1 ConfigMap settings -
-                a.yaml:1 App web -
-            "#]],
-        );
-    }
-
-    #[test]
-    fn a_descriptor_in_json_is_one_all_the_same() {
-        check(
-            "shop.json",
-            r#"{"services": {"web": {"image": "nginx:1"}}}"#,
-            expect![[r#"
-                shop.json:1 App shop -
-            "#]],
-        );
-        check(
-            "pod.json",
-            r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"},
-                "spec": {"containers": [{"name": "c", "image": "nginx:1"}]}}"#,
-            expect![[r#"
-                pod.json:1 App web -
-            "#]],
-        );
-    }
-
-    #[test]
-    fn a_compose_file_without_a_name_goes_by_its_folder() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let home = folder.path().join("Shop");
-        fs::create_dir(&home).expect("a folder in it");
-        let path = home.join("compose.yaml");
-        fs::write(&path, "services: {web: {image: 'nginx:1'}}\n").expect("written");
-        // As it is given from within the folder, the name says nothing.
-        let mut text = text_at(&path, FILE_BYTES_MAX).expect("readable");
-        text.name = "compose.yaml".to_owned();
-        let objects = parse(&text, None).expect("valid");
-        assert_eq!(objects.manifests[0].name, "shop");
-    }
-
-    #[test]
-    fn every_problem_is_told_with_its_line() {
-        check(
-            "a.yaml",
-            "kind: A\n---\n- 1\n---\napiVersion: v1\nkind: A\nmetadata: {name: 5}\n",
-            expect![[r#"
-                a.yaml:1: apiVersion is missing
-                a.yaml:3: expected an object with apiVersion and kind
-                a.yaml:5: metadata.name must be a text that is not empty
-            "#]],
-        );
-        check(
-            "a.yaml",
-            "apiVersion: v1\nkind: [\n",
-            expect![[r#"
-                a.yaml:2:7: error[syntax]: a list in brackets does not end
-                       2 | kind: [
-                         |       ^
-                         = expected "]"
-            "#]],
-        );
-        check(
-            "a.yaml",
-            "apiVersion: v1\nkind: A\nkind: B\n",
-            expect![[r#"
-                a.yaml:1:1: error[missing-field]: "metadata" is missing
-                       1 | apiVersion: v1
-                         | ^^^^^^^^^^
-                         = expected a mapping with the name
-                a.yaml:3:1: error[duplicate-key]: the key "kind" is there twice
-                       3 | kind: B
-                         | ^^^^
-                       2 | kind: A
-                         | ---- first here
-                         = expected each key once; remove or rename one of the two
-            "#]],
-        );
-        check(
-            "a.json",
-            "{\"a\": \n x}",
-            expect![[r#"
-            a.json:2:2: expected value
-        "#]],
-        );
-    }
-
-    #[test]
-    fn deep_nesting_and_alias_bombs_are_refused() {
-        let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
-        assert!(parse(&text_of("a.yaml", &deep), None).is_err());
-        assert!(parse(&text_of("a.json", &deep), None).is_err());
-        let mut bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n".to_owned();
-        for level in 1..9 {
-            let previous = format!("*a{}", level - 1);
-            let items = [previous.as_str(); 10].join(",");
-            bomb.push_str(&format!("a{level}: &a{level} [{items}]\n"));
-        }
-        assert!(parse(&text_of("a.yaml", &bomb), None).is_err());
-    }
-
-    #[test]
-    fn long_comments_and_norway_are_harmless() {
-        let text = format!(
-            "{}apiVersion: v1\nkind: A\nmetadata: {{name: no}}\nx:\n{}  y: on\n",
-            "# a line\n".repeat(500),
-            "  # a line\n".repeat(500),
-        );
-        let manifests = parse(&text_of("a.yaml", &text), None).expect("valid").manifests;
-        assert_eq!(manifests[0].name, "no");
-        assert_eq!(manifests[0].object["x"]["y"], "on");
-    }
-
-    #[test]
-    fn folders_are_read_in_the_order_of_names() {
-        let folder = tempfile::tempdir().expect("a folder");
-        for (file, name) in [("b.yaml", "two"), ("a.json", "one"), ("c.txt", "not")] {
-            let text =
-                format!(r#"{{"apiVersion": "v1", "kind": "A", "metadata": {{"name": "{name}"}}}}"#);
-            fs::write(folder.path().join(file), text).expect("written");
-        }
-        let path = folder.path().display().to_string();
-        let names: Vec<String> = read(&[path], None, std::io::empty())
-            .expect("readable")
-            .manifests
-            .into_iter()
-            .map(|manifest| manifest.name)
-            .collect();
-        assert_eq!(names, ["one", "two"]);
-    }
-
-    #[test]
-    fn stdin_is_read_once_and_nothing_is_a_usage_error() {
-        let text = "{apiVersion: v1, kind: A, metadata: {name: one}}";
-        assert_eq!(
-            read(&["-".to_owned()], None, text.as_bytes()).expect("readable").manifests.len(),
-            1
-        );
-        assert!(read(&["-".to_owned(), "-".to_owned()], None, text.as_bytes()).is_err());
-        assert!(read(&["-".to_owned()], None, "# nothing\n".as_bytes()).is_err());
-        assert!(read(&["/nowhere/at/all".to_owned()], None, std::io::empty()).is_err());
-    }
-}
+mod tests;

@@ -228,6 +228,7 @@ fn a_file_that_is_no_text_is_told_and_the_others_are_looked_at() {
         expect![[r#"
         2
         error: ~/empty: no file in it ends in .yaml, .yml or .json
+        hint: -R looks into the folders within it as well
     "#]],
     );
 }

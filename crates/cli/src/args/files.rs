@@ -2,10 +2,32 @@
 
 use clap::Args;
 
-use tombolo_descriptor::Format as Descriptor;
 use tombolo_descriptor::write::Target;
+use tombolo_descriptor::{Format as Descriptor, Options};
 
+use crate::files::Asked;
 use crate::output::Format;
+
+/// How files are read.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ReadArgs {
+    /// Take the folders within a folder as well.
+    #[arg(short = 'R', long)]
+    pub(crate) recursive: bool,
+    /// The format of the files, if it is not recognised by itself.
+    #[arg(long, value_name = "FORMAT", value_parser = descriptor_format())]
+    pub(crate) from: Option<Descriptor>,
+    /// Of a compose file, run the services of this profile as well. May be repeated.
+    #[arg(long, value_name = "PROFILE")]
+    pub(crate) profile: Vec<String>,
+}
+
+impl ReadArgs {
+    pub(crate) fn asked<'a>(&self, paths: &'a [String]) -> Asked<'a> {
+        let options = Options { format: self.from, profiles: self.profile.clone() };
+        Asked { paths, recursive: self.recursive, options }
+    }
+}
 
 /// Make the server's objects as the files say.
 ///
@@ -13,20 +35,24 @@ use crate::output::Format;
 /// else owns one of them. All files are read and checked before anything is sent. Descriptors of
 /// other projects become Apps, and what an App cannot carry is told; `tombolo convert` shows the
 /// result.
+///
+/// The Kubernetes objects of a folder belong together, one in each file or not; so do several compose
+/// files, each laid over the one before. A Helm chart or a kustomization is rendered, with the helm,
+/// kustomize or kubectl of this machine.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   tombolo apply -f app.yaml
   tombolo apply -f site/ -f apps.yaml
-  tombolo apply -f compose.yaml
+  tombolo apply -f compose.yaml -f compose.prod.yaml --profile debug
+  tombolo apply -R -f manifests/
   generate | tombolo apply -f - --dry-run")]
 pub(crate) struct ApplyArgs {
     /// A file, a folder of *.yaml, *.yml and *.json, or - for stdin. May be repeated.
     #[arg(short, long = "file", value_name = "FILE", required = true)]
     pub(crate) files: Vec<String>,
-    /// The format of the files, if it is not recognised by itself.
-    #[arg(long, value_name = "FORMAT", value_parser = descriptor_format())]
-    pub(crate) from: Option<Descriptor>,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
     /// Let the server check everything and change nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -50,9 +76,8 @@ pub(crate) struct DiffArgs {
     /// A file, a folder of *.yaml, *.yml and *.json, or - for stdin. May be repeated.
     #[arg(short, long = "file", value_name = "FILE", required = true)]
     pub(crate) files: Vec<String>,
-    /// The format of the files, if it is not recognised by itself.
-    #[arg(long, value_name = "FORMAT", value_parser = descriptor_format())]
-    pub(crate) from: Option<Descriptor>,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
     /// Show the difference as if fields of others were taken over.
     #[arg(long)]
     pub(crate) force_conflicts: bool,
@@ -74,12 +99,14 @@ pub(crate) struct ConvertArgs {
     /// A file, a folder of *.yaml, *.yml and *.json, or - for stdin.
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<String>,
-    /// The format of the files, if it is not recognised by itself.
-    #[arg(long, value_name = "FORMAT", value_parser = descriptor_format())]
-    pub(crate) from: Option<Descriptor>,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
     /// The format to write.
     #[arg(long, value_name = "FORMAT", default_value = "native", value_parser = target_format())]
     pub(crate) to: Target,
+    /// Write this app alone.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) app: Option<String>,
     /// Do not tell what was left out, assumed or changed.
     #[arg(short, long)]
     pub(crate) quiet: bool,
@@ -98,9 +125,8 @@ pub(crate) struct ValidateArgs {
     /// A file, a folder of *.yaml, *.yml and *.json, or - for stdin.
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<String>,
-    /// The format of the files, if it is not recognised by itself.
-    #[arg(long, value_name = "FORMAT", value_parser = descriptor_format())]
-    pub(crate) from: Option<Descriptor>,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
     /// Show as well what an App cannot carry and what was assumed.
     #[arg(long)]
     pub(crate) notes: bool,

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{complete, files::descriptor_format};
+use super::{complete, files::ReadArgs};
 use crate::moment::parse_duration;
 use crate::output::Format;
-use tombolo_descriptor::Format as Descriptor;
 
 /// Which objects of a kind.
 #[derive(Args, Clone, Debug)]
@@ -92,9 +91,8 @@ pub(crate) struct DeleteArgs {
     /// Delete what these files name.
     #[arg(short, long = "file", value_name = "FILE", conflicts_with_all = ["what", "Selection"])]
     pub(crate) files: Vec<String>,
-    /// The format of the files, if it is not recognised by itself.
-    #[arg(long, value_name = "FORMAT", value_parser = descriptor_format(), requires = "files")]
-    pub(crate) from: Option<Descriptor>,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
     #[command(flatten)]
     pub(crate) selection: Selection,
     /// All objects of the kind.

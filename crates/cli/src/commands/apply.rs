@@ -34,7 +34,7 @@ pub(super) struct Step {
 }
 
 pub(super) async fn run(shell: &mut Shell, args: &ApplyArgs) -> Result<Exit, Failure> {
-    let objects = files::read(&args.files, args.from, io::stdin())?;
+    let objects = files::read(&args.read.asked(&args.files), io::stdin())?;
     output::notes(&objects.notes);
     let manifests = objects.manifests.clone();
     let connection = shell.connect_anywhere().await?;

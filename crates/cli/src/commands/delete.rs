@@ -212,7 +212,7 @@ async fn named(shell: &Shell, args: &DeleteArgs) -> Result<Found, Failure> {
 }
 
 async fn filed(shell: &Shell, args: &DeleteArgs) -> Result<Found, Failure> {
-    let objects = files::read(&args.files, args.from, io::stdin())?;
+    let objects = files::read(&args.read.asked(&args.files), io::stdin())?;
     output::notes(&objects.notes);
     let manifests = objects.manifests;
     let connection = shell.connect_anywhere().await?;

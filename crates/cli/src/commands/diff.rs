@@ -15,7 +15,7 @@ use crate::{
 };
 
 pub(super) async fn run(shell: &mut Shell, args: &DiffArgs) -> Result<Exit, Failure> {
-    let objects = files::read(&args.files, args.from, io::stdin())?;
+    let objects = files::read(&args.read.asked(&args.files), io::stdin())?;
     output::notes(&objects.notes);
     let manifests = objects.manifests;
     let connection = shell.connect().await?;

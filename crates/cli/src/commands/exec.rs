@@ -82,7 +82,7 @@ pub(super) async fn open(
 ) -> Result<(Sender, Receiver), Failure> {
     let path = query(opening).after(&instances::subresource(connection, assignment, "exec"));
     let opened = websocket::open(connection, &path, PROTOCOLS).await;
-    opened.map_err(|failure| instances::explained(failure, assignment))
+    opened.map_err(|failure| instances::explained(failure, assignment, instances::HINT))
 }
 
 fn query(opening: &Opening<'_>) -> Query {

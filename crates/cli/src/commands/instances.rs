@@ -1,6 +1,7 @@
 //! Which instances are meant by `APP[/COMPONENT[/REPLICA]]`: for `logs`, `exec` and `port-forward`.
 //! Start at [`find`]; what is chosen and how a mistake is explained is pure.
 
+use tombolo_model::condition::{self, ConditionStatus};
 use tombolo_model::{App, Assignment};
 
 use super::selection::{self, CHUNK_SIZE};
@@ -8,6 +9,7 @@ use crate::{
     catalogue,
     connection::{Connection, JSON, Query},
     failure::{Exit, Failure},
+    output::note,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +95,7 @@ pub(super) async fn of_app(connection: &Connection, app: &str) -> Result<Vec<Ass
     Ok(found)
 }
 
-/// The one that is meant, for commands that take no more.
+/// The one that is meant, for commands that take no more. Of several of one component, one that is up.
 pub(super) fn one(
     mut found: Vec<Assignment>,
     wanted: &Wanted,
@@ -118,8 +120,24 @@ pub(super) fn one(
         None => wanted.app.clone(),
     };
     let first = found.first().map(path).unwrap_or_default();
+    let is_one_component =
+        found.windows(2).all(|two| two[0].spec.component == two[1].spec.component);
+    // Copies of one program: any of them will do, the best first.
+    if wanted.replica.is_none() && is_one_component && !found.is_empty() {
+        let up = found.iter().position(is_up).unwrap_or_default();
+        let chosen = found.remove(up);
+        note(&format!("{what} has {} instances; this is {}", names.len(), names[up]));
+        return Ok(chosen);
+    }
     Err(Failure::usage(format!("{what} has {} instances: {}", found.len(), names.join(", ")))
         .hint(format!("say which one: tombolo {command} {first} …")))
+}
+
+fn is_up(assignment: &Assignment) -> bool {
+    let status = assignment.status.as_ref();
+    let conditions = status.map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let available = condition::find(conditions, condition::AVAILABLE);
+    available.is_some_and(|available| available.status == ConditionStatus::True)
 }
 
 impl Wanted {
@@ -159,17 +177,23 @@ fn place(assignment: &Assignment) -> Option<&str> {
 /// What the server answers when there is no instance to ask.
 pub(super) const STATUS_NOT_RUNNING: u16 = 409;
 
-/// A failure with what the agent says about why it does not run.
-pub(super) fn explained(failure: Failure, assignment: &Assignment) -> Failure {
+/// A failure with what the agent says about why it does not run, and where else to look.
+pub(super) fn explained(failure: Failure, assignment: &Assignment, hint: &str) -> Failure {
     if failure.status != STATUS_NOT_RUNNING {
         return failure;
     }
     let path = path(assignment);
     let why = complaint(assignment).unwrap_or_else(|| failure.message.clone());
     let message = format!("{path} is not running: {}", why.trim_end_matches('.'));
-    Failure { message, ..failure }
-        .hint("`tombolo logs` shows how its last run ended, `tombolo events` what happened")
+    Failure { message, ..failure }.hint(hint)
 }
+
+/// For commands that need it to run.
+pub(super) const HINT: &str =
+    "`tombolo logs` shows how its last run ended, `tombolo events` what happened";
+/// For its log.
+pub(super) const HINT_OF_LOGS: &str =
+    "`tombolo why` says what keeps it, `tombolo events` what happened";
 
 /// Why it does not run, in the words of its agent; nothing if nobody says.
 fn complaint(assignment: &Assignment) -> Option<String> {
@@ -298,12 +322,18 @@ mod tests {
 
     #[test]
     fn several_instances_are_listed_with_how_to_choose() {
-        let found = assignments(&["web/0@crane", "web/1@dock"]);
-        let failure = one(found, &parse("shop/web").unwrap(), "exec").unwrap_err();
+        let found = assignments(&["store/0@crane", "web/1@dock"]);
+        let failure = one(found, &parse("shop").unwrap(), "exec").unwrap_err();
         expect![[r#"
-            2: shop/web has 2 instances: shop/web/0 on crane, shop/web/1 on dock
-            say which one: tombolo exec shop/web/0 …"#]]
+            2: shop has 2 instances: shop/store/0 on crane, shop/web/1 on dock
+            say which one: tombolo exec shop/store/0 …"#]]
         .assert_eq(&text(&failure));
+        let mut copies = assignments(&["web/0@crane", "web/1@dock"]);
+        let up = json!({"conditions": [{"type": "Available", "status": "True", "reason": "Running",
+            "message": "", "lastTransitionTime": "2026-06-01T00:00:00Z"}]});
+        copies[1].status = serde_json::from_value(up).unwrap();
+        let chosen = one(copies, &parse("shop/web").unwrap(), "exec").unwrap();
+        assert_eq!(path(&chosen), "shop/web/1", "one that is up");
         let found = assignments(&["web/1@dock"]);
         assert_eq!(path(&one(found, &parse("shop").unwrap(), "exec").unwrap()), "shop/web/1");
     }

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use futures::{AsyncBufRead, AsyncBufReadExt as _};
 use tombolo_model::Assignment;
 
-use super::instances::{self, STATUS_NOT_RUNNING, explained, label};
+use super::instances::{self, HINT_OF_LOGS, STATUS_NOT_RUNNING, explained, label};
 use super::logs_follow;
 use crate::{
     args::LogsArgs,
@@ -39,7 +39,7 @@ pub(super) async fn run(shell: &mut Shell, args: &LogsArgs) -> Result<Exit, Fail
         match opened {
             Ok(reader) => sources.push(Source { label: label(assignment), reader, head: None }),
             Err(failure) if found.len() == 1 && last_lines(assignment).is_empty() => {
-                return Err(explained(failure, assignment));
+                return Err(explained(failure, assignment, HINT_OF_LOGS));
             }
             Err(failure) => {
                 instead(shell, &mut printer, assignment, &failure)?;
@@ -173,7 +173,7 @@ pub(super) fn instead(
     failure: &Failure,
 ) -> Result<(), Failure> {
     let label = label(assignment);
-    let failure = explained(failure.clone(), assignment);
+    let failure = explained(failure.clone(), assignment, HINT_OF_LOGS);
     let lines = last_lines(assignment);
     let also = match lines.is_empty() {
         true => "",

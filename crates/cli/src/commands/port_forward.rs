@@ -146,7 +146,9 @@ impl Way<'_> {
             instances::subresource(self.connection, &self.assignment.borrow(), "portforward");
         let query = Query::default().with("port", port.to_string());
         let opened = websocket::open(self.connection, &query.after(&path), PROTOCOL).await;
-        opened.map_err(|failure| instances::explained(failure, &self.assignment.borrow()))
+        opened.map_err(|failure| {
+            instances::explained(failure, &self.assignment.borrow(), instances::HINT)
+        })
     }
 }
 

@@ -8,22 +8,30 @@ use tombolo_descriptor::{Diagnostic, Reading, Source, Span, render, render_notes
 use crate::{
     args::ValidateArgs,
     failure::{Exit, Failure},
-    files::{self, Named},
+    files,
     output::{Format, object::json},
     shell::Shell,
 };
 
 pub(super) fn run(shell: &mut Shell, args: &ValidateArgs) -> Result<Exit, Failure> {
-    let found = files::each(files::FILE_BYTES_MAX, &args.files, io::stdin())?;
-    let read = |(name, text): Named| match text {
-        Ok(text) => {
-            let reading = tombolo_descriptor::read(text.source(), args.from, &text);
-            (name, text.text, reading)
+    let asked = args.read.asked(&args.files);
+    let mut texts = Vec::new();
+    let mut missing = Vec::new();
+    let mut order = Vec::new();
+    for (name, text) in files::each(files::FILE_BYTES_MAX, &asked, io::stdin())? {
+        order.push(name.clone());
+        match text {
+            Ok(text) => texts.push(text),
+            Err(failure) => missing.push((name, unreadable(&failure))),
         }
-        Err(failure) => (name, String::new(), unreadable(&failure)),
-    };
-    let readings: Vec<(String, String, Reading)> = found.into_iter().map(read).collect();
-    let each = readings.iter().map(|(name, text, reading)| (Source { name, text }, reading));
+    }
+    let units = files::units(texts, &asked.options);
+    let read = units.iter().flat_map(|unit| unit.read(&asked.options));
+    let missing = missing.iter().map(|(name, told)| (Source { name, text: "" }, told.clone()));
+    let mut readings: Vec<(Source<'_>, Reading)> = read.chain(missing).collect();
+    // As they were named, whichever of them belong together.
+    readings.sort_by_key(|(source, _)| order.iter().position(|name| name == source.name));
+    let each = readings.iter().map(|(source, reading)| (*source, reading));
     match args.output {
         Format::Json => {
             let reports = each.map(|(source, reading)| report(source, reading)).collect();
@@ -38,7 +46,7 @@ pub(super) fn run(shell: &mut Shell, args: &ValidateArgs) -> Result<Exit, Failur
             return Err(Failure::usage("a report is printed as table or json"));
         }
     }
-    let is_wrong = readings.iter().any(|(_, _, reading)| reading.has_errors());
+    let is_wrong = readings.iter().any(|(_, reading)| reading.has_errors());
     Ok(if is_wrong { Exit::Failed } else { Exit::Ok })
 }
 

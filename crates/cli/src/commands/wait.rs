@@ -5,7 +5,8 @@ use std::{ops::ControlFlow, time::Duration};
 use serde_json::Value;
 use tombolo_model::{
     AppPhase, Reason,
-    condition::{AVAILABLE, DEGRADED, READY},
+    condition::{self, AVAILABLE, DEGRADED, READY},
+    keys, suggest,
 };
 
 use super::selection::{self, CHUNK_SIZE, name_of, namespace_of};
@@ -72,6 +73,7 @@ pub(super) async fn run(shell: &mut Shell, args: &WaitArgs) -> Result<Exit, Fail
     let mut count = 0;
     for target in &targets {
         let resource = connection.resource(&target.kind).await?;
+        check_condition(&goal, &resource)?;
         for (namespace, name) in names(&connection, args, &resource, &target.names).await? {
             let subject =
                 Subject { resource: &resource, namespace: &namespace, name: &name, uid: None };
@@ -88,6 +90,35 @@ pub(super) async fn run(shell: &mut Shell, args: &WaitArgs) -> Result<Exit, Fail
         (_, _) => (),
     }
     Ok(Exit::Ok)
+}
+
+/// The conditions that our kinds have.
+const CONDITIONS: &[&str] = &[
+    READY,
+    AVAILABLE,
+    DEGRADED,
+    condition::PLACED,
+    condition::APPLIED,
+    condition::PROGRESSING,
+    condition::CLONED,
+    condition::UP,
+    condition::DISK_PRESSURE,
+    condition::CONFINING,
+];
+
+/// Nobody waits for ever for a condition that is only misspelt.
+fn check_condition(goal: &Goal, resource: &Resource) -> Result<(), Failure> {
+    let Goal::Condition { kind, .. } = goal else { return Ok(()) };
+    let is_known = CONDITIONS.iter().any(|known| known.eq_ignore_ascii_case(kind));
+    if is_known || resource.group != keys::GROUP {
+        return Ok(());
+    }
+    match suggest::nearest(kind, CONDITIONS.iter().copied()) {
+        Some(meant) => Err(Failure::usage(format!("there is no condition {kind:?}"))
+            .hint(format!("did you mean --for=condition={meant}?"))),
+        // Another program may have set one of its own.
+        None => Ok(()),
+    }
 }
 
 fn met(goal: &Goal) -> &'static str {
@@ -464,6 +495,18 @@ mod tests {
         let mut mended = degraded("NoSuchImage");
         mended["metadata"]["generation"] = json!(3);
         check("condition=Ready", Some(mended), Verdict::NotYet);
+    }
+
+    #[test]
+    fn a_condition_that_is_misspelt_is_not_waited_for() {
+        let resource = crate::catalogue::known("App");
+        let check = |text: &str| check_condition(&parse_goal(text).expect("a goal"), &resource);
+        let failure = check("condition=Redy").expect_err("misspelt");
+        assert_eq!(failure.exit, Exit::Usage);
+        assert_eq!(failure.hint.as_deref(), Some("did you mean --for=condition=Ready?"));
+        for fine in ["condition=ready", "condition=Synchronised", "phase=Running", "delete"] {
+            assert!(check(fine).is_ok(), "{fine}");
+        }
     }
 
     #[test]

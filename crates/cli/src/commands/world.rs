@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, io, time::Duration};
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
-use tombolo_descriptor::{Colour, Format, NoFiles, Reading, Source, render, render_notes};
+use tombolo_descriptor::{Colour, Format, NoFiles, Source, render, render_notes};
 use tombolo_facade::icos;
 use tombolo_model::{About, App, Trouble, TroubleKind, explanation::Search, keys, validate};
 use tombolo_placement::select::{Limits, WORK_DEFAULT};
@@ -21,7 +21,7 @@ use crate::{
     args::SearchArgs,
     connection::{Connection, JSON, Query},
     failure::{Exit, Failure},
-    files::{self, Text},
+    files::{self, Asked, Text},
     moment, output,
 };
 
@@ -35,7 +35,7 @@ const PROBLEMS_MAX: usize = 20;
 /// Sites, nodes and links of files: native documents, or the JSON of an ICOS aggregator.
 pub(super) fn topology(paths: &[String]) -> Result<Topology, Failure> {
     let mut found = Found::default();
-    for text in files::texts_up_to(TOPOLOGY_BYTES_MAX, paths, io::stdin())? {
+    for text in files::texts_up_to(TOPOLOGY_BYTES_MAX, &Asked::of(paths, None), io::stdin())? {
         match json_of(&text) {
             Some(document) if document.get("apiVersion").is_none() => {
                 let read = icos::topology::read(&document)
@@ -64,15 +64,15 @@ pub(super) fn topology(paths: &[String]) -> Result<Topology, Failure> {
 
 /// The apps of files, of whatever format. What they cannot carry is told.
 pub(super) fn apps(paths: &[String], from: Option<Format>) -> Result<Vec<App>, Failure> {
-    let texts = files::texts(paths, io::stdin())?;
-    let readings: Vec<Reading> =
-        texts.iter().map(|text| tombolo_descriptor::read(text.source(), from, text)).collect();
-    if convert::tell_problems(&texts, &readings) {
+    let asked = Asked::of(paths, from);
+    let units = files::wanted(&asked, io::stdin())?;
+    let readings: Vec<_> = units.iter().flat_map(|unit| unit.read(&asked.options)).collect();
+    if convert::tell_problems(&readings) {
         return Err(Failure::failed("nothing was placed").hint("mend the errors above"));
     }
     let mut apps = Vec::new();
-    for (text, reading) in texts.iter().zip(readings) {
-        output::note_text(&render_notes(text.source(), &reading.notes, output::stderr_colour()));
+    for (source, reading) in readings {
+        output::note_text(&render_notes(source, &reading.notes, output::stderr_colour()));
         apps.extend(reading.apps);
     }
     if apps.is_empty() {

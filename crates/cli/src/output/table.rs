@@ -65,8 +65,12 @@ pub(crate) fn line(cells: &[String], widths: &[usize]) -> String {
     text
 }
 
+/// The first of these columns says it of an object that is being deleted.
+const STANDS_IN: [&str; 4] = ["Phase", "Status", "Available", "Ready"];
+const TERMINATING: &str = "Terminating";
+
 /// Columns that say how something fares.
-const STANDINGS: [&str; 4] = ["PHASE", "READY", "STATE", "STATUS"];
+const STANDINGS: [&str; 5] = ["AVAILABLE", "PHASE", "READY", "STATE", "STATUS"];
 
 /// What stands in such a column, and its colour.
 const WORDS: &[(Paint, &[&str])] = &[
@@ -151,7 +155,14 @@ fn from_table(table: &Value, columns: Columns, prefix: Prefix<'_>) -> Grid {
         let metadata = &row["object"]["metadata"];
         let mut cells: Vec<String> = Vec::new();
         cells.extend(prefix.namespace.then(|| cell(&metadata["namespace"])));
-        cells.extend(shown.iter().map(|index| size_for_people(cell(&row["cells"][*index]))));
+        let is_going = metadata["deletionTimestamp"].is_string();
+        let named = |index: usize| definitions[index]["name"].as_str().unwrap_or_default();
+        let standing = shown.iter().copied().find(|index| STANDS_IN.contains(&named(*index)));
+        cells.extend(shown.iter().map(|index| match is_going && standing == Some(*index) {
+            // What the object said of itself last is about a time that is over.
+            true => TERMINATING.to_owned(),
+            false => size_for_people(told(row, definitions, *index)),
+        }));
         let name = usize::from(prefix.namespace);
         if let (Some(label), Some(name)) = (prefix.label, cells.get_mut(name)) {
             name.insert_str(0, label);
@@ -159,6 +170,18 @@ fn from_table(table: &Value, columns: Columns, prefix: Prefix<'_>) -> Grid {
         cells
     };
     Grid { header, rows: array(&table["rows"]).iter().map(row).collect() }
+}
+
+/// A cell as people read it: a reason that only repeats the phase is none.
+fn told(row: &Value, definitions: &[Value], index: usize) -> String {
+    let value = &row["cells"][index];
+    let column = |name: &str| definitions.iter().position(|one| one["name"] == name);
+    let repeats = definitions[index]["name"] == "Reason"
+        && column("Phase").is_some_and(|phase| row["cells"][phase] == *value);
+    match repeats {
+        true => cell(&Value::Null),
+        false => cell(value),
+    }
 }
 
 /// `24684096Ki` as `23.5Gi`; whatever is no such size stays. Cut and not rounded: nobody is to read of
@@ -286,6 +309,26 @@ mod tests {
         named_so["rows"][0]["cells"][1] = json!("<none>");
         let grid = from_server(&named_so, Columns::All, Prefix::default());
         assert_eq!(grid.to_coloured_text(true), grid.to_text(), "a name is no phase");
+    }
+
+    #[test]
+    fn what_is_being_deleted_says_so_and_a_reason_says_more_than_the_phase() {
+        let mut table = table();
+        table["columnDefinitions"][2] = json!({"name": "Reason", "type": "string"});
+        table["rows"][0]["cells"][1] = json!("Unplaceable");
+        table["rows"][0]["cells"][2] = json!("Unplaceable");
+        table["rows"][1]["cells"][2] = json!("CrashLoop");
+        table["rows"][1]["object"]["metadata"]["deletionTimestamp"] = json!("2026-06-01T00:00:00Z");
+        check(
+            &table,
+            Columns::Usual,
+            Prefix::default(),
+            expect![[r#"
+            NAME       PHASE         REASON      AGE
+            web        Unplaceable   <none>      5m
+            database   Terminating   CrashLoop   7
+        "#]],
+        );
     }
 
     #[test]

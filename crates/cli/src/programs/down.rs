@@ -46,6 +46,13 @@ pub(crate) fn run(args: &DownArgs) -> Result<Exit, Failure> {
         return match &args.site {
             None => {
                 note(&format!("there is no demo in {}: nothing to do", folder.display()));
+                if let Some(server) = places::default_data_folder().filter(|at| is_server(at)) {
+                    note(&format!(
+                        "the server of {} is no demo: Ctrl-C where it runs stops it, and \
+                         `tombolo down --data {0} --purge` removes all that it knows",
+                        server.display()
+                    ));
+                }
                 Ok(Exit::Ok)
             }
             Some(_) => Err(Failure::new(Exit::NotFound, "there is no demo here")
@@ -67,8 +74,7 @@ fn check(args: &DownArgs, folder: &Path) -> Result<(), Failure> {
     if folder.join(MARK).exists() {
         return Ok(());
     }
-    let is_a_servers = folder.join(SERVER_LOCK).exists() && folder.join("store.redb").exists();
-    if !is_a_servers {
+    if !is_server(folder) {
         return Err(Failure::failed(format!("{shown} has neither a demo nor a server in it")));
     }
     if !args.purge {
@@ -80,6 +86,10 @@ fn check(args: &DownArgs, folder: &Path) -> Result<(), Failure> {
         true => Ok(()),
         false => Err(Failure::failed("nothing was removed")),
     }
+}
+
+fn is_server(folder: &Path) -> bool {
+    folder.join(SERVER_LOCK).exists() && folder.join("store.redb").exists()
 }
 
 async fn remove(folder: &Path) -> Result<(), Failure> {

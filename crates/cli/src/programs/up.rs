@@ -142,9 +142,15 @@ pub(super) fn run_part(args: UpArgs, part: Part) -> Result<Exit, Failure> {
     served.map_err(|error| Failure::failed(format!("{error:#}")))?;
     match part {
         Part::LoopsAndDemo => output::note(&format!("stopped; its folder is {}", data.display())),
-        Part::LoopsAndAgent { .. } | Part::Loops | Part::Lighthouse => {
-            output::note("stopped; everything that was acknowledged is on disk");
-        }
+        Part::LoopsAndAgent { .. } => output::note(&format!(
+            "stopped; everything is in {}, and what was started here goes on running. The same command \
+             takes it up again; `tombolo delete apps --all` before a stop ends it",
+            data.display()
+        )),
+        Part::Loops | Part::Lighthouse => output::note(&format!(
+            "stopped; everything is in {}, and the same command takes it up again",
+            data.display()
+        )),
     }
     Ok(Exit::Ok)
 }
