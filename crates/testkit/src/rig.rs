@@ -135,6 +135,10 @@ impl Rig {
         agent.wait().unwrap();
     }
 
+    pub fn agent_id(&self) -> u32 {
+        self.agent.as_ref().expect("it was started").id()
+    }
+
     pub fn signal_agent(&self, signal: Signal) {
         let agent = self.agent.as_ref().expect("it was started");
         kill_process(Pid::from_child(agent), signal).unwrap();

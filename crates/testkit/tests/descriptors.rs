@@ -128,6 +128,136 @@ async fn a_folder_of_all_formats_is_applied_compared_and_deleted() {
     .await;
 }
 
+const DEPLOYMENT: &str = "\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers:
+      - name: web
+        image: nginx:1
+        envFrom: [{configMapRef: {name: settings}}]
+";
+const SERVICE: &str = "\
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
+";
+const CONFIG: &str = "\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {LEVEL: info}
+";
+
+/// A folder of this name with one object in each file.
+fn one_object_a_file(within: &Path) -> std::path::PathBuf {
+    let folder = within.join("guestbook");
+    std::fs::create_dir_all(folder.join("base")).unwrap();
+    for (name, text) in
+        [("service.yaml", SERVICE), ("deployment.yaml", DEPLOYMENT), ("base/config.yaml", CONFIG)]
+    {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    folder
+}
+
+#[tokio::test]
+async fn a_folder_with_one_object_in_each_file_is_one_app() {
+    let tombolo = Tombolo::start().await;
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = one_object_a_file(scratch.path());
+    let path = folder.to_str().unwrap();
+    tombolo.shell(&["apply", "-R", "-f", path]).await.ok();
+    let app = get(&tombolo, &["app/web"]).await.expect("the App");
+    let component = &app["spec"]["components"][0];
+    assert_eq!(component["expose"][0]["port"], 8080);
+    assert_eq!(component["run"][1]["container"]["env"]["LEVEL"], "info");
+    assert!(get(&tombolo, &["configmap/settings"]).await.is_some());
+    let again = tombolo.shell(&["diff", "-R", "-f", path]).await;
+    assert_eq!(again.code, Some(0), "nothing differs: {again:#?}");
+    tombolo.shell(&["delete", "--yes", "-R", "-f", path]).await.ok();
+
+    // File by file as well, and what is wrong is told with its file.
+    let at = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let (service, deployment) = (at("service.yaml"), at("deployment.yaml"));
+    tombolo.shell(&["apply", "-f", &service, "-f", &deployment]).await.ok();
+    assert!(get(&tombolo, &["app/web"]).await.is_some());
+    std::fs::write(folder.join("deployment.yaml"), DEPLOYMENT.replace("image:", "imag:")).unwrap();
+    let wrong = tombolo.shell(&["apply", "-f", &service, "-f", &deployment]).await;
+    assert_eq!(wrong.code, Some(1), "{wrong:#?}");
+    assert!(wrong.stderr.contains("deployment.yaml:10:9: error[missing-field]"), "{wrong:#?}");
+}
+
+#[tokio::test]
+async fn a_kustomization_is_what_it_renders() {
+    if tools::kubectl("descriptors::a_kustomization_is_what_it_renders").is_none() {
+        return;
+    }
+    let tombolo = Tombolo::start().await;
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = one_object_a_file(scratch.path());
+    let kustomization =
+        "namePrefix: my-\nresources: [service.yaml, deployment.yaml, base/config.yaml]\n";
+    std::fs::write(folder.join("kustomization.yaml"), kustomization).unwrap();
+    tombolo.shell(&["apply", "-f", folder.to_str().unwrap()]).await.ok();
+    let app = get(&tombolo, &["app/my-web"]).await.expect("the App");
+    assert_eq!(app["spec"]["components"][0]["expose"][0]["port"], 8080);
+}
+
+#[tokio::test]
+async fn a_chart_without_helm_says_what_to_do() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path().join("chart");
+    std::fs::create_dir(&folder).unwrap();
+    let chart = "apiVersion: v2\nname: web\nversion: 1.0.0\n";
+    std::fs::write(folder.join("Chart.yaml"), chart).unwrap();
+    let program = tombolo_testkit::binary::path();
+    for (command, flag) in [("validate", None), ("convert", None), ("apply", Some("-f"))] {
+        let ran = std::process::Command::new(program)
+            .arg(command)
+            .args(flag)
+            .arg(&folder)
+            .env("PATH", scratch.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned();
+        assert_eq!(ran.status.code(), Some(1), "{command}: {said}");
+        for word in ["is a Helm chart, and there is no helm here", "helm template"] {
+            assert!(said.contains(word), "{command}: no {word:?} in {said}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_chart_is_what_helm_renders() {
+    if tools::program("descriptors::a_chart_is_what_helm_renders", "helm").is_none() {
+        return;
+    }
+    let tombolo = Tombolo::start().await;
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path().join("chart");
+    std::fs::create_dir_all(folder.join("templates")).unwrap();
+    let chart = "apiVersion: v2\nname: web\nversion: 1.0.0\n";
+    std::fs::write(folder.join("Chart.yaml"), chart).unwrap();
+    let deployment = DEPLOYMENT.replace("nginx:1", "{{ .Values.image }}");
+    for (name, text) in [
+        ("values.yaml", "image: nginx:2\n"),
+        ("templates/web.yaml", deployment.as_str()),
+        ("templates/config.yaml", CONFIG),
+    ] {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    tombolo.shell(&["apply", "-f", folder.to_str().unwrap()]).await.ok();
+    let app = get(&tombolo, &["app/web"]).await.expect("the App");
+    assert_eq!(app["spec"]["components"][0]["run"][1]["container"]["image"], "nginx:2");
+}
+
 #[tokio::test]
 async fn a_mistake_in_a_foreign_object_stands_in_its_own_status() {
     if tools::kubectl("descriptors::a_mistake_in_a_foreign_object").is_none() {

@@ -7,7 +7,9 @@
 #[expect(dead_code, reason = "other tests use the rest of it")]
 mod docker;
 
+use std::io::Write as _;
 use std::net::TcpListener;
+use std::path::Path;
 
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -15,7 +17,7 @@ use tombolo_model::Node;
 
 use docker::Docker;
 use tombolo_testkit::docker::IMAGE;
-use tombolo_testkit::rig::{Last, NODE};
+use tombolo_testkit::rig::{Last, Machine, NODE, SITE};
 use tombolo_testkit::{Rig, Tombolo, eventually};
 
 /// The exit code of a command that found nothing.
@@ -65,6 +67,7 @@ async fn check(tombolo: &Tombolo, name: &str, told: &Told<'_>) {
     let Told { reason, cause, way_out } = told;
     let label = format!("app/{name}");
     until_said(tombolo, &["get", "apps", name], &[reason]).await;
+    until_said(tombolo, &["get", "apps", name, "-o", "wide"], &[cause, way_out]).await;
     until_said(tombolo, &["why", name], &[cause, way_out]).await;
     until_said(tombolo, &["describe", &label], &[reason, cause, way_out]).await;
     // Of a crash the first end was the news, before it was a loop.
@@ -113,6 +116,7 @@ async fn a_process_that_does_not_run_says_why() {
     apply(tombolo, "secret", secret, none()).await;
     let large = json!({"needs": {"cpu": 4000}});
     apply(tombolo, "large", process(&["sleep", "3600"]), large).await;
+    apply(tombolo, "boxed", json!({"container": {"image": "web:1"}}), none()).await;
     let foreign = json!({"needs": {"arch": ["s390x"]}});
     apply(tombolo, "foreign", process(&["sleep", "3600"]), foreign).await;
 
@@ -122,7 +126,7 @@ async fn a_process_that_does_not_run_says_why() {
         way_out: "write its whole path, or choose a node that has it",
     };
     check(tombolo, "typo", &typo).await;
-    let cause = format!("tcp port {port} of this machine is taken");
+    let cause = format!("tcp port {port} of the node is taken");
     let way_out = format!("End what listens on port {port}");
     let taken = Told { reason: "PortTaken", cause: &cause, way_out: &way_out };
     check(tombolo, "taken", &taken).await;
@@ -151,9 +155,97 @@ async fn a_process_that_does_not_run_says_why() {
     };
     check(tombolo, "foreign", &foreign).await;
 
+    let boxed = Told {
+        reason: "Unplaceable",
+        cause: "web/0 has no place: needs an engine that can run it (docker or kubernetes)",
+        way_out: "or with a Docker engine on its machine",
+    };
+    check(tombolo, "boxed", &boxed).await;
+
     // Whatever the cause was: when it is gone, so is the word.
     drop(listener);
     until_said(tombolo, &["get", "apps", "taken"], &["Running", "1/1"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn needs_that_no_node_can_meet_say_so() {
+    let rig = Rig::start().await;
+    let tombolo = &rig.tombolo;
+    let run = process(&["sleep", "3600"]);
+    // What the one asks for the other cannot have, and they are to be together.
+    let web = json!({"name": "web", "run": [run], "needs": {"labels": {"zone": "a"}}});
+    let db = json!({"name": "db", "run": [run], "needs": {"labels": {"zone": "b"}},
+        "affinity": {"with": ["web"]}});
+    let nodes: Api<Node> = Api::all(rig.client.clone());
+    let label = Patch::Merge(json!({"metadata": {"labels": {"zone": "a"}}}));
+    nodes.patch(NODE, &PatchParams::default(), &label).await.unwrap();
+    apply_all(tombolo, "torn", json!([web, db])).await;
+    for object in [
+        json!({"apiVersion": "tombolo.dev/v1alpha1", "kind": "Site", "metadata": {"name": "south"},
+            "spec": {"engine": "host"}}),
+        json!({"apiVersion": "tombolo.dev/v1alpha1", "kind": "Link", "metadata": {"name": "way"},
+            "spec": {"ends": [{"kind": "Site", "name": SITE}, {"kind": "Site", "name": "south"}],
+                "latency": "40ms"}}),
+    ] {
+        tombolo.shell_with(&["apply", "-f", "-"], &object.to_string()).await.ok();
+    }
+    let users = json!({"users": {"sites": ["south"], "latency": "1ms"}});
+    apply(tombolo, "far", run.clone(), users).await;
+
+    let torn = Told {
+        reason: "Unplaceable",
+        cause: "db/0 has no place: needs label zone=b; the only node, crane, has a",
+        way_out: "would fit with the label zone=b on it",
+    };
+    check(tombolo, "torn", &torn).await;
+    let far = Told {
+        reason: "Unplaceable",
+        cause: "needs at most 1ms to its users at south; the only node, crane, has 40ms",
+        way_out: "would fit if 40ms to its users at south would do",
+    };
+    check(tombolo, "far", &far).await;
+}
+
+/// An agent whose folder is a disk of its own, of this size.
+async fn on_a_small_disk(test: &str) -> Option<Rig> {
+    if !rustix::process::geteuid().is_root() {
+        tombolo_testkit::tools::skip(test, "only root mounts a disk of its own");
+        return None;
+    }
+    let tombolo = Tombolo::start().await;
+    let folder = tombolo.data().parent().unwrap().join("agent");
+    std::fs::create_dir_all(&folder).unwrap();
+    let mount = format!("mount -t tmpfs -o size=24m tombolo {} && exec \"$@\"", folder.display());
+    let command = move || {
+        let mut command = std::process::Command::new("unshare");
+        let program = tombolo_testkit::binary::path();
+        command.args(["-m", "--propagation", "private", "sh", "-c", &mount, "--"]).arg(program);
+        command
+    };
+    let (arguments, token) = (Vec::new(), Vec::new());
+    let machine = Machine { folder, command: Box::new(command), arguments, token };
+    Some(Rig::of(tombolo, machine).await)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_says_so() {
+    let Some(rig) = on_a_small_disk("failures::a_full_disk_says_so").await else { return };
+    let tombolo = &rig.tombolo;
+    // The disk is seen by the agent alone, and so it is filled through its eyes.
+    let seen = format!("/proc/{}/root{}", rig.agent_id(), rig.folder().display());
+    let mut filler = std::fs::File::create(Path::new(&seen).join("filler")).unwrap();
+    let full = loop {
+        if let Err(error) = filler.write_all(&[1; 64 * 1024]) {
+            break error;
+        }
+    };
+    assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+    apply(tombolo, "logs", process(&["sleep", "3600"]), json!({})).await;
+    let disk = Told { reason: "DiskFull", cause: "disk is full", way_out: "Free some room" };
+    check(tombolo, "logs", &disk).await;
+    drop(filler);
+    std::fs::remove_file(Path::new(&seen).join("filler")).unwrap();
+    until_said(tombolo, &["get", "apps", "logs"], &["Running", "1/1"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -173,8 +265,8 @@ async fn a_container_that_does_not_run_says_why() {
     check(tombolo, "typo", &typo).await;
     let away = Told {
         reason: "ImageOutOfReach",
-        cause: "image 127.0.0.1:1/absent:1 is not on this machine",
-        way_out: "load 127.0.0.1:1/absent:1 on this machine by hand",
+        cause: "image 127.0.0.1:1/absent:1 is not on the node",
+        way_out: "load 127.0.0.1:1/absent:1 on the node by hand",
     };
     check(tombolo, "away", &away).await;
     // No waiting puts the command into the image.
