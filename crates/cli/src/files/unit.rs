@@ -160,28 +160,28 @@ fn compose(texts: &[Text], about: &[About]) -> Vec<Vec<usize>> {
         Role::Compose(name) => Some(name),
         Role::Whole | Role::Runs | Role::Beside => None,
     };
-    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut named: Vec<Vec<usize>> = Vec::new();
+    let mut laid_over: Vec<Vec<usize>> = Vec::new();
     for (index, text) in texts.iter().enumerate() {
         let Some(own) = name(index) else { continue };
         let goes = |group: &&mut Vec<usize>| {
-            let first = group[0];
-            let is_same = group.iter().filter_map(|other| name(*other).cloned().flatten()).next();
-            match (&texts[first].place, &text.place) {
-                (Place::Named, Place::Named) => {
-                    own.is_none() || is_same.is_none() || is_same == *own
-                }
-                (Place::In(_), Place::In(_)) => {
-                    over(&texts[first].name) == Some(PathBuf::from(&text.name))
-                }
-                (_, _) => false,
-            }
+            let given = group.iter().find_map(|other| name(*other).cloned().flatten());
+            own.is_none() || given.is_none() || given == *own
         };
-        match groups.iter_mut().find(goes) {
-            Some(group) => group.push(index),
-            None => groups.push(vec![index]),
+        match (&text.place, over(&text.name)) {
+            (Place::Named, _) => match named.iter_mut().find(goes) {
+                Some(group) => group.push(index),
+                None => named.push(vec![index]),
+            },
+            (Place::In(_), Some(path)) => {
+                let is_it = |other: &usize| Path::new(&texts[*other].name) == path;
+                let upper = (0..texts.len()).filter(|other| name(*other).is_some()).find(is_it);
+                laid_over.extend(upper.map(|upper| vec![index, upper]));
+            }
+            (Place::In(_) | Place::Rendered, _) => (),
         }
     }
-    groups
+    named.into_iter().chain(laid_over).collect()
 }
 
 /// The file that compose lays over one of the usual name.
