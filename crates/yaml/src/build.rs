@@ -21,6 +21,9 @@ pub struct Limits {
     pub depth: usize,
     /// Nodes of all documents together, those that aliases unfold to included.
     pub nodes: usize,
+    /// About what they take in memory, as a tree and once more as JSON: a mapping of one entry takes thirty times
+    /// as much as its text.
+    pub memory: usize,
     /// Uses of anchors.
     pub aliases: usize,
     pub documents: usize,
@@ -34,8 +37,11 @@ impl Default for Limits {
             // Several times the largest request that an API server takes.
             bytes: 8 << 20,
             depth: 100,
-            // At some hundred bytes each, this bounds the memory of one text.
+            // More than that no text has that an API server takes.
             nodes: 400_000,
+            // No text makes its reader grow by more than 64 MB. What people write takes ten to fifteen times its
+            // length, so that this is beyond every request that an API server takes.
+            memory: 52 << 20,
             aliases: 10_000,
             documents: 10_000,
             problems: 100,

@@ -9,7 +9,7 @@ use crate::build::Limits;
 use crate::mapping;
 use crate::node::{Key, Node, Span, Value};
 use crate::problem::{Problem, Problems};
-use crate::weight::{Weight, weigh};
+use crate::weight::{Weight, memory_of, memory_of_key, weigh};
 
 /// What a broken bound ends.
 #[derive(Debug)]
@@ -27,6 +27,7 @@ pub(crate) struct Tree<'a> {
     nodes: Vec<Node>,
     pub(crate) problems: Problems,
     node_count: usize,
+    memory: usize,
     alias_count: usize,
     unfolded_bytes: usize,
     document_count: usize,
@@ -65,6 +66,7 @@ impl<'a> Tree<'a> {
             nodes: Vec::new(),
             problems: Problems::new(limits.problems),
             node_count: 0,
+            memory: 0,
             alias_count: 0,
             unfolded_bytes: 0,
             document_count: 0,
@@ -128,10 +130,19 @@ impl<'a> Tree<'a> {
             false => frame.span,
         };
         let value = match frame.within {
-            Within::List(items) => Value::List(items),
-            Within::Map { entries, .. } => Value::Map(mapping::finish(entries, &mut self.problems)),
+            Within::List(mut items) => {
+                // Room for more is most of what a short list takes.
+                items.shrink_to_fit();
+                Value::List(items)
+            }
+            Within::Map { entries, .. } => {
+                let mut entries = mapping::finish(entries, &mut self.problems);
+                entries.shrink_to_fit();
+                Value::Map(entries)
+            }
         };
         let node = Node::new(value, span);
+        self.hold(memory_of(&node), span)?;
         self.anchor(frame.anchor, &node)?;
         self.place(node);
         Ok(())
@@ -140,6 +151,7 @@ impl<'a> Tree<'a> {
     /// Counts a node and puts it where the innermost collection, or the document, waits for one.
     pub(crate) fn add(&mut self, node: Node, anchor: usize) -> Result<(), Stop> {
         self.count(1, node.span)?;
+        self.hold(memory_of(&node), node.span)?;
         self.anchor(anchor, &node)?;
         self.place(node);
         Ok(())
@@ -149,6 +161,7 @@ impl<'a> Tree<'a> {
     /// next key is awaited.
     pub(crate) fn add_key(&mut self, next: Key) -> Result<(), Stop> {
         self.count(1, next.span)?;
+        self.hold(memory_of_key(&next), next.span)?;
         if let Some(Frame { within: Within::Map { key, .. }, span, .. }) = self.stack.last_mut() {
             span.end = span.end.max(next.span.end);
             *key = NextKey::Read(next);
@@ -207,7 +220,7 @@ impl<'a> Tree<'a> {
 
     /// Counts the nodes and the text of a copy; gives its height.
     fn pay_for(&mut self, node: &Node, span: Span) -> Result<usize, Stop> {
-        let Weight { nodes, bytes, height } = weigh(node);
+        let Weight { nodes, bytes, memory, height } = weigh(node);
         self.unfolded_bytes += bytes;
         if self.unfolded_bytes > self.limits.bytes {
             let most = self.limits.bytes;
@@ -216,7 +229,21 @@ impl<'a> Tree<'a> {
             return Err(Stop::All);
         }
         self.count(nodes, span)?;
+        self.hold(memory, span)?;
         Ok(height)
+    }
+
+    fn hold(&mut self, bytes: usize, span: Span) -> Result<(), Stop> {
+        self.memory = self.memory.saturating_add(bytes);
+        if self.memory > self.limits.memory {
+            let most = self.limits.memory >> 20;
+            let message =
+                format!("the values take more memory than is given to one text ({most} MB)");
+            let problem = Problem::error("too-many-values", span, message);
+            self.problems.push(problem.expecting("several shorter texts"));
+            return Err(Stop::All);
+        }
+        Ok(())
     }
 
     fn count(&mut self, nodes: usize, span: Span) -> Result<(), Stop> {

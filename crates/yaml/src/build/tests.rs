@@ -256,54 +256,75 @@ fn knows_the_core_tags_and_passes_over_the_others() {
     );
 }
 
+const SMALL: Limits = Limits {
+    bytes: 200,
+    depth: 4,
+    nodes: 20,
+    memory: 12_000,
+    aliases: 3,
+    documents: 2,
+    problems: 2,
+};
+
 #[test]
-fn ends_at_every_bound() {
-    let limits = Limits { bytes: 200, depth: 4, nodes: 20, aliases: 3, documents: 2, problems: 2 };
+fn ends_at_the_bounds_of_what_is_written() {
     check_within(
         &"x".repeat(201),
-        &limits,
+        &SMALL,
         expect![[r#"
             1:1 too-large: the text is 201 bytes long, 200 are read at most
         "#]],
     );
     check_within(
         "[[[[[1]]]]]",
-        &limits,
+        &SMALL,
         expect![[r#"
             1:5 too-deep: too many levels within each other
         "#]],
     );
     check_within(
         "- - - [[1]]",
-        &limits,
+        &SMALL,
         expect![[r#"
             1:8 too-deep: more than 4 levels within each other
         "#]],
     );
     check_within(
         "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]",
-        &limits,
+        &SMALL,
         expect![[r#"
             1:40 too-many-values: more than 20 values, unfolded aliases included, are not read
         "#]],
     );
     check_within(
+        "[{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}]",
+        &SMALL,
+        expect![[r#"
+            1:47 too-many-values: the values take more memory than is given to one text (0 MB)
+              expected several shorter texts
+        "#]],
+    );
+}
+
+#[test]
+fn ends_at_the_bounds_of_what_becomes_of_it() {
+    check_within(
         "[&a 1, *a, *a, *a, *a]",
-        &limits,
+        &SMALL,
         expect![[r#"
             1:20 too-many-aliases: more than 3 aliases are not unfolded
         "#]],
     );
     check_within(
         "a: &a [[1]]\nb: [[*a]]",
-        &limits,
+        &SMALL,
         expect![[r#"
             2:6 too-deep: more than 4 levels within each other
         "#]],
     );
     check_within(
         "a\n---\nb\n---\nc\n",
-        &limits,
+        &SMALL,
         expect![[r#"
             "a"
             "b"
@@ -312,7 +333,7 @@ fn ends_at_every_bound() {
     );
     check_within(
         "{a: 1, a: 2, a: 3, a: 4}",
-        &limits,
+        &SMALL,
         expect![[r#"
             {"a":1}
             1:8 duplicate-key: the key "a" is there twice
