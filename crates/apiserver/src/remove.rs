@@ -7,7 +7,7 @@ use tombolo_store::{Change, Expect};
 
 use crate::answer::Answer;
 use crate::gather::Gather;
-use crate::object::{self, Deletion, Part, text};
+use crate::object::{self, Deletion, text};
 use crate::request::Propagation;
 use crate::select::Selection;
 use crate::server::Call;
@@ -106,7 +106,7 @@ async fn delete(
             return Ok(if removed { Gone::Now(object) } else { Gone::Later(object) });
         }
         // It was the agent's when it was allowed; it may be another's since.
-        scope::guard(&call.subject, kind, Part::Main, Some(&object), &object)?;
+        scope::guard_removal(&call.subject, kind, &object)?;
         let expect = Expect::Revision(stored.revision);
         match call.commit(&object, expect, change, "delete").await {
             Ok(stored) if removed => return Ok(Gone::Now(encode::parse(&stored))),

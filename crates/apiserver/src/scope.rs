@@ -58,7 +58,35 @@ impl Asked<'_> {
         let bytes = read_body(body).await?;
         let value = decode_body(content_type(headers), &bytes)?.value;
         let permit = self.decide(self.facts_of_new(api, &value))?;
+        self.has_room(api)?;
         Ok((permit, Body::from(bytes)))
+    }
+
+    /// Whether the agent of a whole site may make one more Node.
+    fn has_room(&self, api: &Api) -> Result<(), Failure> {
+        let (Role::Agent(Remit::Site { site }), "nodes") =
+            (&self.subject.role, self.target.resource.as_str())
+        else {
+            return Ok(());
+        };
+        let prefix = format!("{GROUP}/nodes//");
+        let Ok(page) = api.store.list(&prefix, At::Latest, None, usize::MAX) else { return Ok(()) };
+        // Most can be told without reading them, and nearly always that is enough.
+        let text = format!("\"{site}\"");
+        let finder = Finder::new(&text);
+        let likely = || page.objects.iter().filter(|object| finder.find(&object.bytes).is_some());
+        let is_of_site = |node: Value| node["spec"]["site"] == site.as_str();
+        if likely().count() < scope::NODES_MAX
+            || likely().filter(|object| is_of_site(encode::parse(object))).count()
+                < scope::NODES_MAX
+        {
+            return Ok(());
+        }
+        let most = scope::NODES_MAX;
+        Err(Failure::forbidden(format!(
+            "{} may make no more nodes: site {site:?} has {most} already; a manager may",
+            self.subject.name
+        )))
     }
 
     pub(crate) fn authorize_watch(&self, api: &Api) -> Result<Permit, Failure> {
@@ -236,8 +264,20 @@ pub(crate) fn guard(
     };
     let kind_of = (kind.group.as_str(), kind.kind.as_str());
     let allowed = scope::may_change(remit, kind_of, part, live.unwrap_or(&Value::Null), object);
-    allowed.map_err(|refused| match refused {
+    allowed.map_err(|refused| told(refused, subject, kind, object))
+}
+
+/// Whether an agent may remove what the table lets it delete. Others pass.
+pub(crate) fn guard_removal(subject: &Subject, kind: &Kind, live: &Value) -> Result<(), Failure> {
+    guard(subject, kind, Part::Main, Some(live), live)?;
+    let Role::Agent(remit) = &subject.role else { return Ok(()) };
+    let allowed = scope::may_remove(remit, (kind.group.as_str(), kind.kind.as_str()), live);
+    allowed.map_err(|refused| told(refused, subject, kind, live))
+}
+
+fn told(refused: scope::Refused, subject: &Subject, kind: &Kind, object: &Value) -> Failure {
+    match refused {
         scope::Refused::NotFound => Failure::not_found(kind, text(object, "name")),
         scope::Refused::Forbidden(why) => Failure::forbidden(format!("{} {why}", subject.name)),
-    })
+    }
 }

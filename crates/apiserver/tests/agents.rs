@@ -389,6 +389,52 @@ async fn of_nodes_and_leases_it_writes_its_own() {
 }
 
 #[tokio::test]
+async fn the_agent_of_a_site_makes_so_many_nodes_and_no_better_ones() {
+    let server = Server::start().await;
+    let nodes = format!("{OURS}/nodes");
+    let node = |name: &str, spec: Value| {
+        json!({"apiVersion": "tombolo.dev/v1alpha1", "kind": "Node",
+            "metadata": {"name": name, "labels": {"tombolo.dev/managed": "true"}}, "spec": spec})
+    };
+    let agent = || Subject::site_agent("north").expect("valid");
+    let post = async |object: Value| {
+        server.send(agent(), (Method::POST, &nodes, "application/json"), object).await
+    };
+    let patch = async |path: &str, change: Value| {
+        server.send(agent(), (Method::PATCH, path, MERGE), change).await.0
+    };
+    assert_eq!(post(node("m1", json!({"site": "north"}))).await.0, 201);
+    assert_eq!(post(node("m2", json!({"site": "south"}))).await.0, 403);
+    let placed = json!({"site": "north", "location": {"country": "DE"}});
+    let (code, answer) = post(node("m2", placed)).await;
+    assert_eq!(code, 403, "{answer}");
+
+    let own = format!("{nodes}/m1");
+    let status = format!("{own}/status");
+    assert_eq!(patch(&status, json!({"status": {"securityScore": 99}})).await, 403);
+    assert_eq!(patch(&status, json!({"status": {"capacity": {"cpu": "4"}}})).await, 200);
+    let label = |key: &str| json!({"metadata": {"labels": {key: "true"}}});
+    assert_eq!(patch(&own, label("secure.tombolo.dev/hall")).await, 403);
+    assert_eq!(patch(&own, label("zone")).await, 200);
+    let taint = json!({"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}});
+    server.admin(Method::PATCH, &own, taint).await;
+    assert_eq!(patch(&own, json!({"spec": {"taints": null}})).await, 403);
+    let line = (Method::DELETE, own.as_str(), "application/json");
+    assert_eq!(server.send(agent(), line, Value::Null).await.0, 403, "it would come back without");
+
+    // n1 and n2 are there, and m1.
+    let more = (3..tombolo_gate::scope::NODES_MAX).map(|number| {
+        let object = node(&format!("x{number}"), json!({"site": "north"}));
+        server.send(Subject::first_admin(), (Method::POST, &nodes, "application/json"), object)
+    });
+    assert!(futures::future::join_all(more).await.iter().all(|(code, _)| *code == 201));
+    let (code, answer) = post(node("one-more", json!({"site": "north"}))).await;
+    let told = answer["message"].as_str().unwrap_or_default();
+    assert!(code == 403 && told.contains("1000 already"), "{code} {answer}");
+    server.make(&nodes, node("by-hand", json!({"site": "north"}))).await;
+}
+
+#[tokio::test]
 async fn events_are_about_its_own() {
     let server = Server::start().await;
     let event = |kind: &str, namespace: &str, name: &str| {

@@ -3,12 +3,17 @@
 //! request of an agent, so that another home asks the same; in the embedded API that is
 //! `tombolo_apiserver::scope`. Start at [`is_for`].
 
-use serde_json::Value;
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
 use tombolo_identity::Remit;
 use tombolo_model::keys::{self, FINALIZER_ASSIGNMENT, GROUP};
 
 /// Events about what has no namespace are where Kubernetes puts such.
 const EVENT_NAMESPACE: &str = "default";
+/// Nodes of a site that its one agent may have made: as many as any cluster that one agent stands for. More would let
+/// one stolen certificate fill the store and slow down every search for places.
+pub const NODES_MAX: usize = 1000;
 
 /// Whether an Assignment is for this agent: that of another node, which it names, is none of a sibling's
 /// business. An Assignment that names no node may be taken by any agent of the site.
@@ -120,6 +125,9 @@ pub fn may_change(
         (_, _) => (),
     }
     match (part, group, kind) {
+        (Part::Status, GROUP, "Node") if says_how_secure(remit, live, object) => Err(
+            Refused::Forbidden("may not say how secure a node is: that is the trust of its site"),
+        ),
         (Part::Status, _, _) => Ok(()),
         (Part::Main, GROUP, "Assignment") => match holds_or_lets_go(live, object) {
             true => Ok(()),
@@ -134,6 +142,12 @@ pub fn may_change(
         (Part::Main, GROUP, "Node") if marks(live) != marks(object) => {
             Err(Refused::Forbidden("may not change who acts for a node"))
         }
+        (Part::Main, GROUP, "Node") if own_labels(live, object) != own_labels(object, object) => {
+            Err(Refused::Forbidden("may not set labels of tombolo.dev"))
+        }
+        (Part::Main, GROUP, "Node") if !keeps_the_wishes(live, object) => Err(Refused::Forbidden(
+            "may say of the spec of a node its site, and that it takes nothing new, and no more",
+        )),
         (Part::Main, "", "Event")
             if !live.is_null() && live["involvedObject"] != object["involvedObject"] =>
         {
@@ -143,6 +157,70 @@ pub fn may_change(
             true => Ok(()),
             false => Err(Refused::Forbidden("may set neither finalizers nor owners")),
         },
+    }
+}
+
+/// Whether somebody who may make any number of Nodes says of one how safely it is set up. An agent of one machine
+/// has looked at it.
+fn says_how_secure(remit: Option<&Remit>, live: &Value, object: &Value) -> bool {
+    let score = |node: &Value| node["status"].get("securityScore").cloned();
+    matches!(remit, Some(Remit::Site { .. }))
+        && score(object).is_some_and(|said| Some(said) != score(live))
+}
+
+/// The labels of our own domain that a Node has, or is to have while it is new: what these say is believed
+/// when places are chosen, and so people's to set and not an agent's.
+fn own_labels<'a>(node: &'a Value, object: &'a Value) -> BTreeMap<&'a str, &'a Value> {
+    let mut labels: BTreeMap<&str, &Value> = BTreeMap::new();
+    if node.is_null() {
+        // What a new one has to say is whose it is.
+        let labels_of_new = object["metadata"]["labels"].as_object().into_iter().flatten();
+        let site = &object["spec"]["site"];
+        labels.extend(labels_of_new.filter_map(|(key, value)| match key.as_str() {
+            keys::LABEL_SITE => Some((key.as_str(), site)),
+            keys::LABEL_MANAGED => Some((key.as_str(), value)),
+            _ => None,
+        }));
+        return labels;
+    }
+    let all = node["metadata"]["labels"].as_object().into_iter().flatten();
+    labels
+        .extend(all.map(|(key, value)| (key.as_str(), value)).filter(|(key, _)| keys::is_own(key)));
+    labels
+}
+
+/// Whether an agent leaves to people what they say of a Node: taints, what is kept back, devices that are
+/// stated. That it takes nothing new an agent may say, but not take back.
+fn keeps_the_wishes(live: &Value, object: &Value) -> bool {
+    let bare = |node: &Value| {
+        let mut spec = node["spec"].clone();
+        if let Some(fields) = spec.as_object_mut() {
+            fields.remove("unschedulable");
+        }
+        spec
+    };
+    let is_closed = |node: &Value| node["spec"]["unschedulable"] == true;
+    let wished = match live.is_null() {
+        true => json!({"site": object["spec"]["site"]}),
+        false => bare(live),
+    };
+    bare(object) == wished && (is_closed(object) || !is_closed(live))
+}
+
+/// Whether an agent may remove an object that is its own. A Node with wishes of people goes by people's hands: it
+/// would be made again at once, without them.
+pub fn may_remove(remit: &Remit, (group, kind): (&str, &str), live: &Value) -> Result<(), Refused> {
+    let is_bare = |node: &Value| {
+        let own = node["metadata"]["labels"].as_object().into_iter().flatten();
+        let mut own = own.map(|(key, _)| key.as_str()).filter(|key| keys::is_own(key));
+        node["spec"] == json!({"site": node["spec"]["site"]})
+            && own.all(|key| matches!(key, keys::LABEL_SITE | keys::LABEL_MANAGED))
+    };
+    match (group, kind, remit) {
+        (GROUP, "Node", Remit::Site { .. }) if !is_bare(live) => {
+            Err(Refused::Forbidden("may not remove a node of which people have said something"))
+        }
+        (_, _, _) => Ok(()),
     }
 }
 

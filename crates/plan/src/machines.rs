@@ -7,9 +7,9 @@ use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tombolo_model::condition::{self, Finding, UP};
-use tombolo_model::keys::{LABEL_MANAGED, LABEL_SITE};
+use tombolo_model::keys::{LABEL_MANAGED, LABEL_SITE, is_own};
 use tombolo_model::node::Machine;
-use tombolo_model::{ConditionStatus, Node, NodeStatus, Reason, names};
+use tombolo_model::{ConditionStatus, Node, NodeSpec, NodeStatus, Reason, names};
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
@@ -39,10 +39,10 @@ pub fn plan(site: &str, machines: &[Machine], nodes: &[Node], now: &Time) -> Vec
         }
     }
     for (name, node) in known.iter().filter(|(name, _)| !there.contains(*name)) {
-        match labels(node).contains_key(LABEL_MANAGED) {
+        match labels(node).contains_key(LABEL_MANAGED) && is_bare(node) {
             true if node.metadata.deletion_timestamp.is_some() => (),
             true => actions.push(Action::Remove((*name).to_owned())),
-            // Somebody wants it to be there; it must not look as if it were.
+            // Somebody wants it to be there, or has said what it is for; it must not look as if it were.
             false => actions.extend(tell(node, |status| say(status, Some(MISSING), now))),
         }
     }
@@ -52,7 +52,7 @@ pub fn plan(site: &str, machines: &[Machine], nodes: &[Node], now: &Time) -> Vec
 const MISSING: &str = "the engine of the site has no such machine";
 
 fn made(site: &str, machine: &Machine) -> Node {
-    let spec = tombolo_model::NodeSpec { site: site.to_owned(), ..Default::default() };
+    let spec = NodeSpec { site: site.to_owned(), ..Default::default() };
     let mut node = Node::new(&machine.name, spec);
     let mut labels = machine.labels.clone();
     labels.insert(LABEL_MANAGED.to_owned(), "true".to_owned());
@@ -62,6 +62,13 @@ fn made(site: &str, machine: &Machine) -> Node {
     }
     node.metadata.labels = Some(labels);
     node
+}
+
+/// Whether nobody has written down any wish. A Node that came again would not have it, so it is not ours to remove.
+fn is_bare(node: &Node) -> bool {
+    let is_ours = |key: &&String| matches!(key.as_str(), LABEL_MANAGED | LABEL_SITE);
+    node.spec == NodeSpec { site: node.spec.site.clone(), ..NodeSpec::default() }
+        && labels(node).keys().filter(|key| is_own(key)).all(|key| is_ours(&key))
 }
 
 fn keep(node: &Node, machine: &Machine, now: &Time) -> Vec<Action> {

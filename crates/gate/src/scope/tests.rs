@@ -58,6 +58,7 @@ fn the_agent_of_a_site_keeps_nodes_at_its_site_and_out_of_the_hands_of_others() 
     let mut cordoned = at("north");
     cordoned["spec"]["unschedulable"] = json!(true);
     assert_eq!(change(main, &at("north"), &cordoned), Ok(()));
+    assert!(change(main, &cordoned, &at("north")).is_err(), "whoever closed it opens it again");
     assert_eq!(change(status, &at("north"), &at("north")), Ok(()));
     let elsewhere = Err(Refused::Forbidden("may give no node to another site"));
     assert_eq!(change(main, &Value::Null, &at("south")), elsewhere);
@@ -75,6 +76,64 @@ fn the_agent_of_a_site_keeps_nodes_at_its_site_and_out_of_the_hands_of_others() 
     let mut held = at("north");
     held["metadata"]["finalizers"] = json!(["example.com/hold"]);
     assert!(change(main, &at("north"), &held).is_err());
+}
+
+#[test]
+fn what_makes_a_node_a_better_place_is_not_for_its_agent_to_say() {
+    let node = |more: Value| {
+        let mut node = json!({"metadata": {"name": "n2"}, "spec": {"site": "north"}});
+        for (pointer, value) in more.as_object().unwrap() {
+            let (part, key) = pointer.split_once(' ').unwrap();
+            match part {
+                "label" => node["metadata"]["labels"][key] = value.clone(),
+                part => node[part][key] = value.clone(),
+            }
+        }
+        node
+    };
+    let change = |remit: Remit, part, live: &Value, object: &Value| {
+        may_change(Some(&remit), (GROUP, "Node"), part, live, object)
+    };
+    let (plain, new) = (node(json!({})), Value::Null);
+    for (may, live, object) in [
+        (true, &new, node(json!({"label tombolo.dev/site": "north"}))),
+        (true, &new, node(json!({"label tombolo.dev/managed": "true", "label zone": "a"}))),
+        (true, &plain, node(json!({"label zone": "a"}))),
+        (false, &new, node(json!({"label tombolo.dev/site": "south"}))),
+        (false, &new, node(json!({"label secure.tombolo.dev/hall": "true"}))),
+        (false, &plain, node(json!({"label secure.tombolo.dev/hall": "true"}))),
+        (false, &node(json!({"label secure.tombolo.dev/hall": "false"})), plain.clone()),
+        (false, &new, node(json!({"spec location": {"country": "DE"}}))),
+        (false, &plain, node(json!({"spec location": {"country": "DE"}}))),
+        (
+            false,
+            &node(json!({"spec taints": [{"key": "a", "effect": "NoSchedule"}]})),
+            plain.clone(),
+        ),
+    ] {
+        let answer = change(site(), Part::Main, live, &object);
+        assert_eq!(answer.is_ok(), may, "{live} to {object}: {answer:?}");
+    }
+    for (may, live) in [
+        (true, node(json!({"label tombolo.dev/managed": "true", "label zone": "a"}))),
+        (false, node(json!({"label secure.tombolo.dev/hall": "false"}))),
+        (false, node(json!({"spec taints": [{"key": "a", "effect": "NoSchedule"}]}))),
+        (false, node(json!({"spec unschedulable": true}))),
+    ] {
+        let answer = may_remove(&site(), (GROUP, "Node"), &live);
+        assert_eq!(answer.is_ok(), may, "it would be made again without: {live}");
+    }
+    let scored = |score: u8| node(json!({"status securityScore": score}));
+    let of_site = |live: &Value, object: &Value| change(site(), Part::Status, live, object);
+    assert!(of_site(&plain, &scored(99)).is_err(), "its site is trusted as far as its spec says");
+    assert!(of_site(&scored(50), &scored(51)).is_err());
+    assert_eq!(of_site(&scored(50), &scored(50)), Ok(()), "what a person has written may stay");
+    let own = Remit::Node { site: "north".to_owned(), node: "n2".to_owned() };
+    assert_eq!(
+        change(own, Part::Status, &plain, &scored(80)),
+        Ok(()),
+        "it has looked at its machine"
+    );
 }
 
 #[test]

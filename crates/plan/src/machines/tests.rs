@@ -110,3 +110,23 @@ fn labels_of_the_engine_follow_and_others_stay() {
     "#]],
     );
 }
+
+#[test]
+fn a_node_of_which_people_have_said_something_is_not_removed() {
+    let now = Time(k8s_openapi::jiff::Timestamp::UNIX_EPOCH);
+    let bare = made("alps", &machine("m1"));
+    let mut closed = bare.clone();
+    closed.spec.unschedulable = true;
+    let mut labelled = bare.clone();
+    let label = ("secure.tombolo.dev/hall".to_owned(), "true".to_owned());
+    labelled.metadata.labels.get_or_insert_default().extend([label]);
+    let told = |node: Node| plan("alps", &[], &[node], &now).remove(0).to_string();
+    assert_eq!(told(bare), "remove Node m1: its machine is gone");
+    for wished in [closed, labelled] {
+        assert_eq!(
+            told(wished),
+            format!("tell of Node m1: {MISSING}"),
+            "it would come back without"
+        );
+    }
+}
