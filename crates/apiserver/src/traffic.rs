@@ -75,7 +75,7 @@ impl Traffic {
             let searching = Share { seats: limits.searches, ..share };
             [
                 ((level, Work::Reading), hall(reading)),
-                ((level, Work::Searching), hall(searching)),
+                ((level, Work::Searching), Arc::new(Hall::one_for_each(searching))),
                 ((level, Work::Other), hall(share)),
             ]
         });

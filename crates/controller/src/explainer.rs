@@ -22,6 +22,10 @@ use crate::world::World;
 
 /// Each takes a processor for as long as it searches, and the loops need one too.
 const AT_ONCE: usize = 2;
+/// After so long a search gives up its place if somebody waits for one, and is answered with what it has found. With less,
+/// large questions would not be answered well on a busy server; with more, those who wait would be sent away
+/// by the door before their turn.
+const TURN: Duration = Duration::from_secs(5);
 /// More would wait longer than their clients do.
 const WAITING_MAX: usize = 64;
 /// A longer search would keep others from theirs.
@@ -154,13 +158,19 @@ impl Explainer {
         let world = self.board.world().ok_or(Unexplained::NotYet)?;
         let clock = self.board.clock();
         let asked = Asked(Arc::new(()));
+        let turns = self.waiting.clone();
         let still = Arc::downgrade(&asked.0);
         let work = tokio::task::spawn_blocking(move || {
             let _place = place;
             let started = clock.now();
             let seen = Seen { observed: world.observed(), memory: world.memory(), now: started };
             let within = time_limit.unwrap_or(SEARCH_TIME_DEFAULT);
-            let stop = || still.strong_count() == 0 || clock.now().since(started) >= within;
+            let stop = || {
+                let spent = clock.now().since(started);
+                still.strong_count() == 0
+                    || spent >= within
+                    || (spent >= TURN && turns.available_permits() < WAITING_MAX)
+            };
             let work = if time_limit.is_some() { u64::MAX } else { WORK_DEFAULT };
             let limits = Limits { work, stop: &stop, seed: search.seed, ..Limits::default() };
             explain(seen, &limits)
@@ -201,4 +211,103 @@ async fn joined<T>(
 
 fn version(app: &App) -> Option<u64> {
     app.metadata.resource_version.as_deref()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::clock::Clock;
+
+    /// Far beyond what any test waits for.
+    const LOOKS_MAX: usize = 60_000;
+
+    fn explainer() -> Explainer {
+        let board = Board::new(Clock::start());
+        let world = World::new();
+        world.apps.seen();
+        world.assignments.seen();
+        world.sites.seen();
+        world.nodes.seen();
+        world.links.seen();
+        board.show(&world);
+        Explainer::new(board)
+    }
+
+    /// A question whose answer would take for ever: it searches until it is told to stop, and gives how long
+    /// that was.
+    async fn endless(explainer: &Explainer, begun: mpsc::UnboundedSender<()>) -> Duration {
+        let clock = explainer.board.clock();
+        let search = Search { time_limit_ms: Some(60_000), ..Search::default() };
+        let answer = explainer.explain(search, move |seen, limits| {
+            begun.send(()).unwrap();
+            for _ in 0..LOOKS_MAX {
+                if (limits.stop)() {
+                    return Ok(clock.now().since(seen.now));
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            panic!("nobody told it to stop");
+        });
+        answer.await.unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn two_clients_in_a_loop_keep_a_third_waiting_for_one_turn() {
+        let explainer = explainer();
+        let (begun, mut beginnings) = mpsc::unbounded_channel();
+        let rounds = Arc::new(AtomicUsize::new(0));
+        let clients = [0, 1].map(|_| {
+            let (explainer, begun, rounds) = (explainer.clone(), begun.clone(), rounds.clone());
+            tokio::spawn(async move {
+                loop {
+                    endless(&explainer, begun.clone()).await;
+                    rounds.fetch_add(1, Ordering::SeqCst);
+                }
+            })
+        });
+        beginnings.recv().await.unwrap();
+        beginnings.recv().await.unwrap();
+        tokio::time::advance(TURN * 2).await;
+        assert_eq!(rounds.load(Ordering::SeqCst), 0, "nobody waits, so nobody gives up a place");
+
+        let third = {
+            let explainer = explainer.clone();
+            tokio::spawn(async move { explainer.explain(Search::default(), |_, _| Ok(())).await })
+        };
+        assert_eq!(third.await.unwrap(), Ok(()));
+        // Its place was given up, and not left behind by a search that broke down.
+        while rounds.load(Ordering::SeqCst) == 0 {
+            assert!(!clients.iter().any(|client| client.is_finished()));
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_search_has_its_turn_before_it_gives_way() {
+        let explainer = explainer();
+        let (begun, mut beginnings) = mpsc::unbounded_channel();
+        let ask = || {
+            let (explainer, begun) = (explainer.clone(), begun.clone());
+            tokio::spawn(async move { endless(&explainer, begun).await })
+        };
+        let first = [ask(), ask()];
+        beginnings.recv().await.unwrap();
+        beginnings.recv().await.unwrap();
+        let third = ask();
+        while explainer.waiting.available_permits() == WAITING_MAX {
+            tokio::task::yield_now().await;
+        }
+        tokio::time::advance(TURN - Duration::from_millis(1)).await;
+        assert!(beginnings.try_recv().is_err() && !first.iter().any(|one| one.is_finished()));
+        tokio::time::advance(Duration::from_millis(1)).await;
+        beginnings.recv().await.unwrap();
+        let [one, other] = first;
+        let ended = tokio::select! { spent = one => spent, spent = other => spent };
+        assert_eq!(ended.unwrap(), TURN);
+        third.abort();
+    }
 }

@@ -181,7 +181,7 @@ where
         self.seen();
     }
 
-    fn seen(&self) {
+    pub(crate) fn seen(&self) {
         self.write(|contents| contents.seeing = Seeing::Current);
         self.tell();
     }

@@ -36,6 +36,8 @@ pub(crate) enum Verdict {
 #[derive(Debug)]
 pub(crate) struct Fair {
     share: Share,
+    /// Requests of one flow that have seats at once.
+    at_once_per_flow: usize,
     seats_used: usize,
     virtual_time: u64,
     next_number: u64,
@@ -62,12 +64,19 @@ impl Fair {
     pub(crate) fn new(share: Share) -> Fair {
         Fair {
             share,
+            at_once_per_flow: usize::MAX,
             seats_used: 0,
             virtual_time: 0,
             next_number: 0,
             waiting: BTreeMap::new(),
             flows: BTreeMap::new(),
         }
+    }
+
+    /// One seat for each flow, for what may take a minute: a seat that nobody gives back meanwhile is not to
+    /// be had by any order of those who wait, so that one flow must not have them all.
+    pub(crate) fn one_for_each(share: Share) -> Fair {
+        Fair { at_once_per_flow: 1, ..Fair::new(share) }
     }
 
     /// How many seats a request of this width takes: never more than there are, or it would wait for ever.
@@ -77,7 +86,8 @@ impl Fair {
 
     pub(crate) fn arrive(&mut self, flow: &Flow, width: usize) -> Verdict {
         let width = self.seats_of(width);
-        if self.waiting.is_empty() && self.seats_used + width <= self.share.seats {
+        let has_its_own = self.has_its_own(flow);
+        if self.waiting.is_empty() && !has_its_own && self.seats_used + width <= self.share.seats {
             let ticket = self.tag(flow, width);
             self.virtual_time = ticket.start;
             self.seats_used += width;
@@ -119,10 +129,10 @@ impl Fair {
     fn start(&mut self) -> Vec<Ticket> {
         let mut started = Vec::new();
         // A wide request that does not fit yet is not overtaken, or it would never have its turn.
-        while let Some(entry) = self.waiting.first_entry()
-            && self.seats_used + entry.get().width <= self.share.seats
+        while let Some((ticket, width)) = self.next()
+            && self.seats_used + width <= self.share.seats
+            && let Some(Waiting { flow, width }) = self.waiting.remove(&ticket)
         {
-            let (ticket, Waiting { flow, width }) = entry.remove_entry();
             self.virtual_time = self.virtual_time.max(ticket.start);
             self.seats_used += width;
             let line = self.line(&flow);
@@ -131,6 +141,17 @@ impl Fair {
             started.push(ticket);
         }
         started
+    }
+
+    /// The first who waits for a seat and not for the end of another request of its own.
+    fn next(&self) -> Option<(Ticket, usize)> {
+        let mut waiting =
+            self.waiting.iter().filter(|(_, waiting)| !self.has_its_own(&waiting.flow));
+        waiting.next().map(|(ticket, waiting)| (*ticket, waiting.width))
+    }
+
+    fn has_its_own(&self, flow: &Flow) -> bool {
+        self.flows.get(flow).is_some_and(|line| line.under_way >= self.at_once_per_flow)
     }
 
     fn tag(&mut self, flow: &Flow, width: usize) -> Ticket {
@@ -195,7 +216,12 @@ mod tests {
     /// one that is two seats wide, `-anna` ends one of anna's. Tells what becomes of each.
     #[track_caller]
     fn check(steps: &[&str], expect: Expect) {
-        let mut fair = Fair::new(Share { seats: 2, waiting: 8, waiting_per_flow: 6 });
+        let share = Share { seats: 2, waiting: 8, waiting_per_flow: 6 };
+        check_in(Fair::new(share), steps, expect);
+    }
+
+    #[track_caller]
+    fn check_in(mut fair: Fair, steps: &[&str], expect: Expect) {
         let mut told = String::new();
         let mut owners = BTreeMap::new();
         let mut widths: BTreeMap<Flow, Vec<usize>> = BTreeMap::new();
@@ -269,6 +295,26 @@ mod tests {
     }
 
     #[test]
+    fn where_each_has_one_seat_a_loop_of_one_client_keeps_no_other_waiting() {
+        let fair = Fair::one_for_each(Share { seats: 2, waiting: 8, waiting_per_flow: 6 });
+        check_in(
+            fair,
+            &["loop*3", "anna", "bert*2", "-loop", "-anna", "-bert", "-loop", "-bert", "-loop"],
+            expect![[r#"
+                loop*3: starts waits waits
+                anna: waits (anna starts)
+                bert*2: waits waits
+                -loop: bert starts
+                -anna: loop starts
+                -bert: bert starts
+                -loop: loop starts
+                -bert:
+                -loop:
+            "#]],
+        );
+    }
+
+    #[test]
     fn past_its_own_queue_a_flow_is_refused_and_others_are_not() {
         check(
             &["flood*10", "anna"],
@@ -334,10 +380,11 @@ mod tests {
         /// width, bounds are kept, and in the end nothing is left.
         #[test]
         fn seats_are_neither_overbooked_nor_left_empty(
+            one_for_each in proptest::bool::ANY,
             steps in proptest::collection::vec((0_u8..5, 1_usize..6, 0_u8..3), 0..200),
         ) {
             let share = Share { seats: 4, waiting: 10, waiting_per_flow: 5 };
-            let mut fair = Fair::new(share);
+            let mut fair = if one_for_each { Fair::one_for_each(share) } else { Fair::new(share) };
             let mut under_way: Vec<(Flow, usize)> = Vec::new();
             let mut waiting: BTreeMap<Ticket, (Flow, usize)> = BTreeMap::new();
             for (who, width, what) in steps {
@@ -371,7 +418,12 @@ mod tests {
                 prop_assert!(used <= share.seats);
                 prop_assert!(waiting.len() <= share.waiting);
                 prop_assert_eq!(waiting.len(), fair.waiting.len());
-                let next = waiting.first_key_value().map(|(_, (_, width))| fair.seats_of(*width));
+                let has_one = |flow: &Flow| under_way.iter().any(|(other, _)| other == flow);
+                let mut may = waiting.values().filter(|(flow, _)| !one_for_each || !has_one(flow));
+                let next = may.next().map(|(_, width)| fair.seats_of(*width));
+                let flows: std::collections::BTreeSet<&Flow> =
+                    under_way.iter().map(|(flow, _)| flow).collect();
+                prop_assert!(!one_for_each || flows.len() == under_way.len());
                 prop_assert!(next.is_none_or(|next| used + next > share.seats));
             }
             while let Some((ticket, _)) = waiting.pop_first() {

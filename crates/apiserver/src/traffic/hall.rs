@@ -40,7 +40,16 @@ impl Waiters {
 
 impl Hall {
     pub(super) fn new(share: Share) -> Hall {
-        Hall(Mutex::new(Waiters { fair: Fair::new(share), calls: BTreeMap::new() }))
+        Hall::of(Fair::new(share))
+    }
+
+    /// With one seat for each flow.
+    pub(super) fn one_for_each(share: Share) -> Hall {
+        Hall::of(Fair::one_for_each(share))
+    }
+
+    fn of(fair: Fair) -> Hall {
+        Hall(Mutex::new(Waiters { fair, calls: BTreeMap::new() }))
     }
 
     /// How many wait.

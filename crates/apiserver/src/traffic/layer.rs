@@ -17,7 +17,7 @@ use http_body_util::BodyExt as _;
 use tokio::time::{sleep_until, timeout};
 use tombolo_identity::{Role, Subject};
 
-use super::flow::{self, Arrival, Flow, Level};
+use super::flow::{self, Arrival, Flow, Level, Work};
 use super::ledger::Account;
 use super::metered::meter;
 use super::{Charge, Connection, Good, Payer, Place, Traffic, Wanted};
@@ -102,9 +102,11 @@ async fn pass(
         (level, Arrival::Whole) => {
             let (body, _held) = arrive(&payer, body).await?;
             let work = flow::work(&parts.method, &path);
-            let width = match flow::is_facade(parts.uri.path()) {
-                true => api.traffic.limits().facade,
-                false => flow::width(body.len(), expected),
+            let width = match (work, flow::is_facade(parts.uri.path())) {
+                // Each client has one of these at a time, however large its question is.
+                (Work::Searching, _) => 1,
+                (_, true) => api.traffic.limits().facade,
+                (_, false) => flow::width(body.len(), expected),
             };
             let place =
                 Place::take(&api.traffic, Wanted { level, work, flow: flow.clone(), width })

@@ -32,7 +32,8 @@ pub struct Limits {
     pub anonymous: Share,
     /// Of the seats of each level, those for requests that need nothing but a processor.
     pub reads: usize,
-    /// Explanations of each level that search for places at once.
+    /// Clients of each level whose plans and explanations are worked on at once, one of each client: whoever
+    /// comes next has a seat. Who of them has a processor, and for how long, is for the explainer to say.
     pub searches: usize,
     /// Steps of heavy lists at once, on threads of their own, and those that wait for one.
     pub heavy: Share,
@@ -75,7 +76,7 @@ impl Default for Limits {
             // A thousand machines behind one address may join at once.
             anonymous: Share { seats: 64, waiting: 2048, waiting_per_flow: 1024 },
             reads: (4 * processors()).max(8),
-            searches: 2,
+            searches: 16,
             // One processor is left to everything that is light.
             heavy: Share {
                 seats: processors().saturating_sub(1).max(1),
@@ -137,7 +138,7 @@ settings! {
     "anonymous", "requests without a name at once, joining among them", anonymous.seats;
     "anonymous-waiting-each", "requests of one address without a name that wait", anonymous.waiting_per_flow;
     "reads", "requests of each kind that only read at once", reads;
-    "searches", "plans and explanations of each level at once", searches;
+    "searches", "clients of each level whose plans and explanations are worked on at once", searches;
     "heavy", "steps of large lists at once", heavy.seats;
     "heavy-waiting", "such steps that wait", heavy.waiting;
     "heavy-waiting-each", "such steps of one client that wait", heavy.waiting_per_flow;
