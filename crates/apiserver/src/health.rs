@@ -1,4 +1,5 @@
-//! `/livez`, `/readyz` and `/healthz`: they tell only whether, so that anybody may ask.
+//! `/livez`, `/readyz` and `/healthz`: they tell only whether, so that anybody may ask. Which loops there are and
+//! how each fares is told to whoever has signed in.
 //!
 //! A loop that is dead or late fails `/readyz/loops` and not `/readyz`: an orchestrator restarts or
 //! cuts off what is not ready, and neither heals a loop, which the server starts again by itself.
@@ -8,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use axum::response::{IntoResponse, Response};
 
+use tombolo_identity::{Role, Subject};
 use tombolo_store::Store;
 
 use crate::answer::Answer;
@@ -51,12 +53,18 @@ impl Api {
     }
 }
 
-pub(crate) fn answer(api: &Api, path: &str, query: &Query) -> Response {
+pub(crate) fn answer(api: &Api, subject: &Subject, path: &str, query: &Query) -> Response {
     let path = path.trim_matches('/');
     let (name, part) = path.split_once('/').unwrap_or((path, ""));
     let store = if name == "readyz" { StoreHealth::of(&api.store) } else { StoreHealth::Well };
     let loops = if name == "readyz" { api.loops.ask() } else { Vec::new() };
-    match told(name, part, store, &loops) {
+    let detail = match subject.role {
+        Role::Anonymous => Detail::Counts,
+        Role::Guest | Role::User | Role::Manager | Role::Admin | Role::Agent(_) | Role::System => {
+            Detail::Names
+        }
+    };
+    match told(name, part, store, (&loops, detail)) {
         Ok(verbose) if query.verbose => Answer::text(verbose).into_response(),
         Ok(_) => Answer::text("ok").into_response(),
         Err(why) => Failure::new(503, "ServiceUnavailable", why).into_response(),
@@ -81,12 +89,19 @@ impl StoreHealth {
     }
 }
 
+/// How much is told of the loops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Detail {
+    Counts,
+    Names,
+}
+
 /// All that there is to tell, or why it is not well.
 fn told(
     name: &str,
     part: &str,
     store: StoreHealth,
-    loops: &[LoopHealth],
+    (loops, detail): (&[LoopHealth], Detail),
 ) -> Result<String, String> {
     match store {
         StoreHealth::Well => (),
@@ -104,11 +119,19 @@ fn told(
         .filter(|one| !one.is_well)
         .map(|one| format!("{} is {}", one.name, one.state.to_lowercase()))
         .collect();
+    let counted = format!("{} of {}", unwell.len(), loops.len());
     if part == "loops" && !unwell.is_empty() {
-        return Err(format!("loops are not well: {}", unwell.join(", ")));
+        let which = if detail == Detail::Names { unwell.join(", ") } else { counted };
+        return Err(format!("loops are not well: {which}"));
     }
     let mut text = "[+]store ok\n".to_owned();
-    for one in loops {
+    if detail == Detail::Counts && !loops.is_empty() {
+        let _ = match unwell.as_slice() {
+            [] => writeln!(text, "[+]loops ok"),
+            _ => writeln!(text, "[-]loops not well: {counted}"),
+        };
+    }
+    for one in loops.iter().filter(|_| detail == Detail::Names) {
         let mark = if one.is_well { '+' } else { '-' };
         let _ = writeln!(text, "[{mark}]loop {} {}", one.name, one.state.to_lowercase());
     }
@@ -126,7 +149,7 @@ mod tests {
 
     #[track_caller]
     fn check(part: &str, store: StoreHealth, loops: &[LoopHealth], expected: Result<&str, &str>) {
-        let found = told("readyz", part, store, loops);
+        let found = told("readyz", part, store, (loops, Detail::Names));
         assert_eq!(found.as_deref().map_err(String::as_str), expected);
     }
 
@@ -146,6 +169,20 @@ mod tests {
     }
 
     #[test]
+    fn a_stranger_hears_whether_and_not_which() {
+        let of = |part: &str, loops: &[LoopHealth]| {
+            told("readyz", part, Well, (loops, Detail::Counts)).unwrap_or_else(|why| why)
+        };
+        let told = [of("", &[IDLE, DEAD]), of("loops", &[IDLE, DEAD]), of("loops", &[IDLE])];
+        assert_eq!(told[0], "[+]store ok\n[-]loops not well: 1 of 2\nreadyz check passed\n");
+        assert_eq!(told[1], "loops are not well: 1 of 2");
+        assert_eq!(told[2], "[+]store ok\n[+]loops ok\nreadyz check passed\n");
+        for name in [IDLE.name, DEAD.name] {
+            assert!(!told.concat().contains(name), "{told:?}");
+        }
+    }
+
+    #[test]
     fn a_closed_store_is_not_ready_whatever_the_loops_do() {
         check("", Closed, &[IDLE], Err("the store is closed"));
         check("loops", Closed, &[IDLE], Err("the store is closed"));
@@ -153,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_damaged_store_is_not_ready_and_says_what_helps() {
-        let why = told("readyz", "store", Damaged, &[IDLE]).unwrap_err();
+        let why = told("readyz", "store", Damaged, (&[IDLE], Detail::Counts)).unwrap_err();
         assert!(why.starts_with("[-]store damaged: "), "{why}");
         assert!(why.contains("tombolo restore --data"), "{why}");
     }

@@ -132,7 +132,7 @@ impl Api {
 
         let target = match path {
             Path::Resource(target) => target,
-            Path::Health => return Ok(health::answer(self, parts.uri.path(), &query)),
+            Path::Health => return Ok(health::answer(self, &subject, parts.uri.path(), &query)),
             Path::Version => return Ok(Answer::value(&version()).into_response()),
             Path::Own(operation) => {
                 let asked = own_paths::Asked { permit, parts: &parts, query: &query };

@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::PostParams;
 use serde_json::{Value, json};
 use tombolo_apiserver::Api;
+use tombolo_apiserver::health::LoopHealth;
 use tombolo_apiserver::serve::Peer;
 use tombolo_gate::Caller;
 use tombolo_identity::{Role, Subject, Token};
@@ -74,6 +75,26 @@ fn subject(role: Role) -> Subject {
 #[tokio::test]
 async fn a_stranger_reaches_no_guarded_route() {
     check(Subject::anonymous(), "GET", "/api/v3/who", String::new(), (401, "signed in")).await;
+}
+
+#[tokio::test]
+async fn a_stranger_hears_whether_loops_are_well_and_not_which_there_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dead = LoopHealth { name: "placing", state: "Dead", is_well: false };
+    let api = open(&folder).await.telling_of(move || vec![dead]);
+    let ask = async |subject: Subject, path: &str| {
+        let request = Request::builder().uri(path).extension(subject);
+        let request = request.body(Body::empty()).expect("a request");
+        let answer = api.router().oneshot(request).await.expect("an answer");
+        let bytes = axum::body::to_bytes(answer.into_body(), 1 << 20).await.expect("a body");
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    for path in ["/readyz?verbose", "/readyz/loops", "/readyz/loops?verbose"] {
+        let told = ask(Subject::anonymous(), path).await;
+        assert!(told.contains("1 of 1") && !told.contains("placing"), "{path}: {told}");
+        let told = ask(subject(Role::Guest), path).await;
+        assert!(told.contains("placing"), "{path}: {told}");
+    }
 }
 
 #[tokio::test]
