@@ -104,6 +104,14 @@ pub fn set_up(
     }
 }
 
+/// Where the Docker engine of the agent with this folder listens; where one usually does if there is no agent yet.
+pub(crate) fn docker_socket(folder: &Path) -> Option<PathBuf> {
+    match folder.join(ENGINES).exists() {
+        true => written(folder).docker.map(|docker| docker.socket),
+        false => DockerAt::Usual.socket(),
+    }
+}
+
 fn fingerprint(authority: &str) -> String {
     let digest = digest(&SHA256, authority.trim().as_bytes());
     let hex = digest.as_ref().iter().map(|byte| format!("{byte:02x}"));

@@ -354,11 +354,15 @@ fn machine(folder: &Path, ask: &Ask<'_>) -> Machine {
 fn security(folder: &Path, confinement: Option<Confinement>) -> Report {
     let program = std::env::current_exe().ok();
     let confinement = confinement.map(confining::as_fact);
+    // An engine that cannot be asked is judged by its settings.
+    let engine = crate::engines::docker_socket(folder)
+        .and_then(|socket| tombolo_driver_docker::security_options(&socket).ok());
     let ask = security::Ask {
         now: clock::time_of_day().as_second(),
         data: folder.to_str(),
         program: program.as_ref().and_then(|path| path.to_str()),
         confinement: confinement.as_ref(),
+        engine: engine.as_deref(),
     };
     security::judge(&Facts::gather(&Root::real(), &ask))
 }

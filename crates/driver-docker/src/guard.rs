@@ -6,7 +6,7 @@
 //! It has no thread and no tokio. What it does to a container looks as if an agent had stopped it, so
 //! that the next agent takes the end for an order. To read on, see [`judge`], then `act`.
 
-mod http;
+pub(crate) mod http;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -24,6 +24,7 @@ mod connection;
 mod deadlines;
 mod draft;
 mod error;
+mod examine;
 mod exec;
 pub mod guard;
 mod image;
@@ -56,6 +57,7 @@ use crate::board::Board;
 use crate::connection::Connection;
 use crate::deadlines::Deadlines;
 pub use crate::deadlines::{Guarded, Used};
+pub use crate::examine::security_options;
 use crate::look::Doing;
 use crate::network::Networks;
 

@@ -2,11 +2,13 @@
 //! belongs to it.
 //! Used by the driver to make and read them, by the supervisor to enter, empty and remove them.
 //!
-//! Without the right to make any, instances run without limits, and a note says so. Where the kernel
+//! The group that holds all instances of a driver is bounded too ([`together`]), so that they never take the
+//! whole machine. Without the right to make any, instances run without limits, and a note says so. Where the kernel
 //! allows it, groups lie below the agent's own, so that its limits hold for what it runs.
 
 mod limits;
 mod mounts;
+mod together;
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,6 +19,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use self::mounts::{Hierarchy, Version};
+use self::together::Together;
 
 pub(crate) use self::limits::Limits;
 
@@ -55,8 +58,29 @@ impl Groups {
                 }
             }
         }
+        let unbounded = self.bound_all(&made);
+        if !unbounded.is_empty() {
+            tracing::debug!(?unbounded, "all instances together");
+        }
         let notes = limits.set(&made, trouble.as_ref());
         (made, notes)
+    }
+
+    /// Bounds what all instances may take together; what cannot be bounded. Again at each start: the group
+    /// goes with its last instance.
+    fn bound_all(&self, made: &[PathBuf]) -> Vec<&'static str> {
+        let parents: Vec<PathBuf> =
+            made.iter().filter_map(|folder| folder.parent()).map(Path::to_owned).collect();
+        Together::of_machine(&self.hierarchies).set(&parents)
+    }
+
+    /// Why all instances together could take the whole machine; nothing if they cannot.
+    pub(crate) fn unbounded(&self) -> Option<String> {
+        let (folders, _) = self.make("probe", Limits::SMALLEST);
+        let unbounded = self.bound_all(&folders);
+        remove(&folders);
+        let what = unbounded.join(", ");
+        (!unbounded.is_empty()).then(|| format!("cgroups cannot be used for all together: {what}"))
     }
 
     /// The groups that there are of one instance, without any record of it.

@@ -91,7 +91,8 @@ impl Default for Options {
 /// How far programs can be confined on this machine, by this user. `folder` is an empty one, on which
 /// it is tried; nothing is left in it.
 pub fn confinement(options: &Options, folder: &Path) -> std::io::Result<Confinement> {
-    Ok(manner::told(&supervisor::try_abilities(&options.supervisor, folder)?))
+    let abilities = supervisor::try_abilities(&options.supervisor, folder)?;
+    Ok(manner::told(&abilities, Groups::of(folder).unbounded()))
 }
 
 /// Opens the driver whose instances are in `folder`, and takes on whatever runs there. Call it
@@ -156,7 +157,8 @@ impl Driver for ProcessDriver {
 
     fn probe(&self) -> BoxFuture<'_, Result<Probe>> {
         self.blocking(|inner| {
-            let confinement = inner.abilities().map(manner::told);
+            let confinement =
+                inner.abilities().map(|found| manner::told(found, inner.groups.unbounded()));
             let gaps = match &confinement {
                 Ok(confinement) => manner::gaps(confinement),
                 Err(error) => {

@@ -64,13 +64,15 @@ pub(crate) fn choose(
 }
 
 /// How far instances are confined on this machine, as the driver tells it.
-pub(crate) fn told(abilities: &Abilities) -> tombolo_driver::Confinement {
+/// `together` is why all of them could take the whole machine.
+pub(crate) fn told(abilities: &Abilities, together: Option<String>) -> tombolo_driver::Confinement {
     let signals = "the agent is not root, and the kernel is older than 6.12";
     tombolo_driver::Confinement {
         apart: abilities.no_view.clone().filter(|_| !abilities.own_users),
         view: abilities.no_view.clone(),
         calls: abilities.no_filter.clone(),
         signals: (!abilities.own_users && !abilities.signals_stay).then(|| signals.to_owned()),
+        together,
     }
 }
 
@@ -81,6 +83,7 @@ pub(crate) fn gaps(confinement: &tombolo_driver::Confinement) -> Vec<String> {
         ("processes see the machine's own files, as far as their users may", &confinement.view),
         ("system calls of processes are not filtered", &confinement.calls),
         ("processes can send signals to the agent and to each other", &confinement.signals),
+        ("all processes together could take the machine from the agent", &confinement.together),
     ];
     let told =
         rows.into_iter().filter_map(|(what, why)| Some(format!("{what}: {}", why.as_ref()?)));

@@ -243,9 +243,10 @@ fn environment(
     about: &BTreeMap<String, Secret>,
     folder: &Folder,
 ) -> BTreeMap<String, Secret> {
-    let path = std::env::var("PATH").unwrap_or_else(|_| program::PATH_DEFAULT.to_owned());
     let mut env = about.clone();
-    env.insert("PATH".to_owned(), Secret::from(path.as_str()));
+    // Nothing of the agent's own: its folders tell whose account it is and what is installed there, and what
+    // an instance finds must not depend on who started the agent.
+    env.insert("PATH".to_owned(), Secret::from(program::PATH_DEFAULT));
     env.insert("HOME".to_owned(), Secret::from(folder.work().display().to_string().as_str()));
     let asked = spec.env.iter();
     env.extend(asked.map(|(name, value)| (name.clone(), program::expand_secret(value, about))));

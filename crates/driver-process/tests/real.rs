@@ -429,6 +429,92 @@ async fn commands_run_inside_with_its_environment() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_the_agents_environment_reaches_an_instance() {
+    let rig = Rig::new();
+    // This test has what an agent has, and more: a home, a path, and what its build tool gave it.
+    for name in ["PATH", "HOME", "CARGO_MANIFEST_DIR"] {
+        assert!(std::env::var_os(name).is_some(), "{name} is there to leak");
+    }
+    let spec = rig.spec("a.1", &["sh", "-c", "env; exec sleep 1000"]).env("COLOUR", "green");
+    rig.driver().start(&spec.0).await.unwrap();
+    let id = spec.0.id.clone();
+    let log = eventually("its environment", async || {
+        let log = rig.log(&id).await;
+        log.contains("COLOUR=green").then_some(log)
+    });
+    let command = ["env".to_owned()];
+    let CheckOutcome::Ended { code: 0, output } =
+        rig.driver().check_exec(&id, &command, LONG).await.unwrap()
+    else {
+        panic!("it cannot be seen")
+    };
+    for shown in [log.await, output] {
+        for line in shown.lines() {
+            let (name, value) = line.split_once('=').unwrap();
+            let inside = rig.path("a.1").display().to_string();
+            let is_ours = match name {
+                // The shell's own.
+                "PWD" | "OLDPWD" | "SHLVL" | "_" | "COLOUR" | "ADDRESS" => true,
+                "PATH" => value == "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                "HOME" => value.starts_with(&inside),
+                name => name.starts_with("TOMBOLO_"),
+            };
+            assert!(is_ours, "{line}");
+        }
+        assert!(shown.contains("HOME="), "{shown}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_programs_together_leave_room_for_the_machine() {
+    let rig = Rig::new();
+    let probe = rig.driver().probe().await.unwrap();
+    if let Some(why) = probe.confinement.and_then(|found| found.together) {
+        skip("all_programs_together_leave_room_for_the_machine", &why);
+        return;
+    }
+    for id in ["a.1", "b.1"] {
+        let id = rig.start(id, "exec sleep 1000").await;
+        running(&rig, &id).await;
+    }
+    let number = |path: &std::path::Path| {
+        std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<u64>().ok())
+    };
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap();
+    let total = meminfo.split_ascii_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024;
+    let processes_max = number("/proc/sys/kernel/pid_max".as_ref()).unwrap();
+    let (mut memory, mut processes, mut share) = (None, None, None);
+    for group in rig.groups("a.1") {
+        let parent = group.parent().unwrap();
+        assert!(parent.join("b.1").is_dir(), "both are in it: {parent:?}");
+        let both = |file: &str, old: &str| number(&parent.join(file)).or(number(&parent.join(old)));
+        memory = memory.or(both("memory.max", "memory.limit_in_bytes").filter(|max| *max < total));
+        processes = processes.or(number(&parent.join("pids.max")));
+        share = share.or(both("cpu.weight", "cpu.shares"));
+    }
+    assert!(memory.is_some_and(|max| max >= total / 4), "{memory:?} of {total}");
+    assert!(processes.is_some_and(|max| max < processes_max), "{processes:?}");
+    assert!(matches!(share, Some(50 | 512)), "half of what others get: {share:?}");
+
+    // The bound of all holds for each: where it is a few, the second cannot make more, whatever its own is.
+    let groups = rig.groups("b.1");
+    let parents = groups.iter().filter_map(|group| group.parent());
+    let bounds: Vec<_> = parents.map(|parent| parent.join("pids.max")).collect();
+    let bound = bounds.iter().find(|path| path.exists()).unwrap();
+    std::fs::write(bound, "12").unwrap();
+    let bomb =
+        "i=0; while [ $i -lt 16 ]; do sleep 1000 >/dev/null 2>&1 & i=$((i+1)); done; echo more";
+    let command = ["sh", "-c", bomb].map(str::to_owned);
+    let id = "b.1".parse().unwrap();
+    let CheckOutcome::Ended { output, .. } =
+        rig.driver().check_exec(&id, &command, LONG).await.unwrap()
+    else {
+        panic!("it ends, for want of processes")
+    };
+    assert!(!output.contains("more"), "{output}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_person_can_talk_to_a_command_inside() {
     use tokio::io::AsyncWriteExt;
     let rig = Rig::new();

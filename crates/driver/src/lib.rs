@@ -159,4 +159,6 @@ pub struct Confinement {
     pub calls: Option<String>,
     /// Programs can send signals to the agent.
     pub signals: Option<String>,
+    /// All programs together could take the memory and the processes of the machine.
+    pub together: Option<String>,
 }

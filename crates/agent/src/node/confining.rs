@@ -21,6 +21,7 @@ pub(super) fn put(
         ("their view of the files", &confinement.view),
         ("their system calls", &confinement.calls),
         ("their signals", &confinement.signals),
+        ("what they take together", &confinement.together),
     ];
     let lacks = lacks.into_iter().filter_map(|(what, why)| Some((what, why.as_ref()?)));
     let lacks: Vec<String> = lacks.map(|(what, why)| format!("{what} ({why})")).collect();
@@ -46,8 +47,8 @@ pub(super) fn put(
 
 /// For the checks of the machine.
 pub(super) fn as_fact(found: Confinement) -> security::Confinement {
-    let Confinement { apart, view, calls, signals } = found;
-    security::Confinement { apart, view, calls, signals }
+    let Confinement { apart, view, calls, signals, together } = found;
+    security::Confinement { apart, view, calls, signals, together }
 }
 
 /// Why this machine cannot confine programs of this user's; nothing if it can.

@@ -11,14 +11,14 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 const ANSWER_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Answer {
-    pub(super) status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     body: Vec<u8>,
 }
 
 impl Answer {
     /// The body of an answer that says yes.
-    pub(super) fn ok(self) -> io::Result<Vec<u8>> {
+    pub(crate) fn ok(self) -> io::Result<Vec<u8>> {
         match self.status {
             200..300 => Ok(self.body),
             other => Err(io::Error::other(format!("the engine answers {other}"))),
@@ -26,7 +26,7 @@ impl Answer {
     }
 }
 
-pub(super) fn ask(socket: &Path, method: &str, path: &str) -> io::Result<Answer> {
+pub(crate) fn ask(socket: &Path, method: &str, path: &str) -> io::Result<Answer> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(ANSWER_WITHIN))?;
     stream.set_write_timeout(Some(ANSWER_WITHIN))?;
@@ -40,7 +40,7 @@ pub(super) fn ask(socket: &Path, method: &str, path: &str) -> io::Result<Answer>
 }
 
 /// With every character that could mean something in an address as its number.
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {

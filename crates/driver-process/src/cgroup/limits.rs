@@ -56,7 +56,7 @@ impl Limits {
 
 /// The file of one version, what goes into it, and what goes with it where the kernel has that too.
 #[derive(Debug)]
-struct Setting {
+pub(super) struct Setting {
     file: &'static str,
     value: String,
     also: Option<(&'static str, String)>,
@@ -71,7 +71,7 @@ fn cpu_settings(millis: u64) -> [Setting; 2] {
 }
 
 /// What may not be in memory shall not be on disk instead.
-fn memory_settings(bytes: u64) -> [Setting; 2] {
+pub(super) fn memory_settings(bytes: u64) -> [Setting; 2] {
     let value = bytes.to_string();
     let unified = Some(("memory.swap.max", "0".to_owned()));
     let old = Some(("memory.memsw.limit_in_bytes", value.clone()));
@@ -82,12 +82,19 @@ fn memory_settings(bytes: u64) -> [Setting; 2] {
 }
 
 /// Both versions have the same name for it.
-fn process_settings(count: u64) -> [Setting; 2] {
+pub(super) fn process_settings(count: u64) -> [Setting; 2] {
     let setting = || Setting { file: "pids.max", value: count.to_string(), also: None };
     [setting(), setting()]
 }
 
-fn set_one(made: &[PathBuf], settings: &[Setting; 2]) -> io::Result<()> {
+/// The share of the processor, of what a group gets that says nothing.
+pub(super) fn share_settings(percent: u64) -> [Setting; 2] {
+    let setting =
+        |file, usual: u64| Setting { file, value: (usual * percent / 100).to_string(), also: None };
+    [setting("cpu.weight", 100), setting("cpu.shares", 1024)]
+}
+
+pub(super) fn set_one(made: &[PathBuf], settings: &[Setting; 2]) -> io::Result<()> {
     for folder in made {
         for setting in settings {
             let path = folder.join(setting.file);

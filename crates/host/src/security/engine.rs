@@ -46,7 +46,11 @@ pub(super) const CHECKS: &[Check] = &[
         why: "A program with special rights in an image is otherwise a step towards root.",
         mend: "Set `\"no-new-privileges\": true` in /etc/docker/daemon.json.",
         weight: 3,
-        check: |facts| with(facts, |settings| flag(settings, "no-new-privileges", true)),
+        check: |facts| {
+            said_or(facts, &["no-new-privileges"], |settings| {
+                flag(settings, "no-new-privileges", true)
+            })
+        },
     },
     Check {
         id: "TMB-DOCK-005",
@@ -56,9 +60,13 @@ pub(super) const CHECKS: &[Check] = &[
                without root.",
         weight: 3,
         check: |facts| {
-            with(facts, |settings| match settings.get("userns-remap").and_then(Value::as_str) {
-                Some(user) if !user.is_empty() => Outcome::pass(format!("userns-remap is {user}")),
-                Some(_) | None => Outcome::fail("userns-remap is not set"),
+            said_or(facts, &["userns", "rootless"], |settings| {
+                match settings.get("userns-remap").and_then(Value::as_str) {
+                    Some(user) if !user.is_empty() => {
+                        Outcome::pass(format!("userns-remap is {user}"))
+                    }
+                    Some(_) | None => Outcome::fail("userns-remap is not set"),
+                }
             })
         },
     },
@@ -113,7 +121,44 @@ pub(super) const CHECKS: &[Check] = &[
             })
         },
     },
+    Check {
+        id: "TMB-DOCK-009",
+        title: "system calls of containers are filtered",
+        why: "Most ways from a container to the kernel lead through calls that no workload needs.",
+        mend: "Remove `seccomp-profile` from /etc/docker/daemon.json, and use a kernel with \
+               `CONFIG_SECCOMP_FILTER`.",
+        weight: 5,
+        check: |facts| {
+            let unconfined = |profile: &str| profile == "unconfined";
+            let Some(said) = &facts.engine else {
+                return with(facts, |settings| {
+                    match settings.get("seccomp-profile").and_then(Value::as_str) {
+                        Some(profile) if unconfined(profile) => Outcome::fail("they are not"),
+                        Some(profile) => Outcome::pass(format!("by {profile}")),
+                        None => Outcome::pass("by the engine's own profile"),
+                    }
+                });
+            };
+            let options = said.iter().find_map(|line| line.strip_prefix("name=seccomp"));
+            match options.map(|options| options.split_once("profile=").map_or("", |(_, name)| name))
+            {
+                None => Outcome::fail("the engine says that they are not"),
+                Some(profile) if unconfined(profile) => Outcome::fail("its profile is unconfined"),
+                Some(profile) => Outcome::pass(format!("its profile is {profile}")),
+            }
+        },
+    },
 ];
+
+/// Whether the engine says that it has one of these options; by its settings where it cannot be asked.
+fn said_or(facts: &Facts, names: &[&str], judge: impl FnOnce(&Value) -> Outcome) -> Outcome {
+    let Some(said) = &facts.engine else { return with(facts, judge) };
+    let has = |name: &&&str| said.iter().any(|line| line.strip_prefix("name=") == Some(**name));
+    match names.iter().find(has) {
+        Some(name) => Outcome::pass(format!("the engine says {name}")),
+        None => Outcome::fail(format!("the engine does not say {}", names.join(" or "))),
+    }
+}
 
 fn with(facts: &Facts, judge: impl FnOnce(&Value) -> Outcome) -> Outcome {
     match facts.docker.as_ref() {

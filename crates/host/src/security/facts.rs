@@ -122,6 +122,8 @@ pub struct Ask<'a> {
     pub program: Option<&'a str>,
     /// How far programs of workloads are confined, if anybody has tried.
     pub confinement: Option<&'a Confinement>,
+    /// The security options of the Docker engine in its own words, if it could be asked.
+    pub engine: Option<&'a [String]>,
 }
 
 /// A block device that the kernel has made out of others.
@@ -167,6 +169,8 @@ pub struct Facts {
     pub program: Option<(String, Seen<Entry>)>,
     /// How far programs of workloads are confined; nothing if nobody has tried.
     pub confinement: Option<Confinement>,
+    /// What the Docker engine says of itself; its settings may have been given to it in other ways than its file.
+    pub engine: Option<Vec<String>>,
     texts: BTreeMap<&'static str, Seen<String>>,
     entries: BTreeMap<&'static str, Seen<Entry>>,
     sysctls: BTreeMap<&'static str, Seen<String>>,
@@ -206,6 +210,7 @@ impl Facts {
             own_secrets: ask.data.map(|data| own_secrets(root, data)).unwrap_or_default(),
             program: ask.program.map(entry),
             confinement: ask.confinement.cloned(),
+            engine: ask.engine.map(<[String]>::to_vec),
             texts: TEXTS.iter().map(|path| (*path, root.read(path))).collect(),
             entries: ENTRIES.iter().map(|path| (*path, root.entry(path))).collect(),
             sysctls: SYSCTLS

@@ -14,6 +14,8 @@ pub struct Confinement {
     pub calls: Option<String>,
     /// Programs can send signals to the agent.
     pub signals: Option<String>,
+    /// Programs can take the whole machine together.
+    pub together: Option<String>,
 }
 
 pub(super) const CHECKS: &[Check] = &[
@@ -50,6 +52,15 @@ pub(super) const CHECKS: &[Check] = &[
         mend: "Run the agent as root, or use a kernel from 6.12 on.",
         weight: 3,
         check: |facts| judge(facts, |found| &found.signals, "signals stay inside"),
+    },
+    Check {
+        id: "TMB-WRK-005",
+        title: "all programs of workloads together leave room for the machine and its agent",
+        why: "Many programs without limits could otherwise take all memory and all processes, and nobody could end \
+              them from afar.",
+        mend: "Give the agent the right to make cgroups: run it as root, or as a service with `Delegate=yes`.",
+        weight: 4,
+        check: |facts| judge(facts, |found| &found.together, "their cgroup is bounded"),
     },
 ];
 

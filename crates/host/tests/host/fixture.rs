@@ -27,6 +27,8 @@ pub(crate) struct Fixture {
     pub(crate) things: BTreeMap<String, Thing>,
     pub(crate) modes: BTreeMap<String, u32>,
     pub(crate) confinement: Confinement,
+    /// What the Docker engine says of itself.
+    pub(crate) engine: Option<Vec<String>>,
 }
 
 impl Fixture {
@@ -38,6 +40,12 @@ impl Fixture {
     /// As whoever runs programs has tried it.
     pub(crate) fn confined(mut self, lack: impl FnOnce(&mut Confinement)) -> Fixture {
         lack(&mut self.confinement);
+        self
+    }
+
+    /// As an engine says it that could be asked.
+    pub(crate) fn engine(mut self, options: &[&str]) -> Fixture {
+        self.engine = Some(options.iter().map(|option| (*option).to_owned()).collect());
         self
     }
 

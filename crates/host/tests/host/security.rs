@@ -179,6 +179,7 @@ fn judge(fixture: &Fixture) -> Report {
         data: Some("/data"),
         program: Some("/opt/tombolo"),
         confinement: Some(&fixture.confinement),
+        engine: fixture.engine.as_deref(),
     };
     let lists = written.path("/var/lib/apt/lists");
     if lists.exists() {
@@ -475,6 +476,18 @@ const BREAKS: &[(&str, Change)] = &[
     }),
     ("TMB-DOCK-007", |machine| daemon(machine, &DAEMON.replace("max-size", "labels"))),
     ("TMB-DOCK-008", |machine| machine.mode("/etc/docker/daemon.json", 0o666)),
+    ("TMB-DOCK-009", |machine| {
+        daemon(machine, &DAEMON.replacen('{', r#"{"seccomp-profile":"unconfined","#, 1))
+    }),
+    ("TMB-DOCK-004", |machine| machine.engine(&["name=seccomp,profile=builtin", "name=userns"])),
+    ("TMB-DOCK-005", |machine| {
+        machine.engine(&["name=seccomp,profile=builtin", "name=no-new-privileges"])
+    }),
+    ("TMB-DOCK-009", |machine| machine.engine(&["name=rootless", "name=no-new-privileges"])),
+    ("TMB-DOCK-009", |machine| {
+        let unconfined = "name=seccomp,profile=unconfined";
+        machine.engine(&[unconfined, "name=rootless", "name=no-new-privileges"])
+    }),
     ("TMB-AGT-001", |machine| machine.mode("/data", 0o755)),
     ("TMB-AGT-002", |machine| machine.mode("/data/pki/ca.key", 0o640)),
     ("TMB-AGT-003", |machine| machine.mode("/opt/tombolo", 0o777)),
@@ -482,4 +495,5 @@ const BREAKS: &[(&str, Change)] = &[
     ("TMB-WRK-002", |machine| machine.confined(|found| found.view = Some("no".into()))),
     ("TMB-WRK-003", |machine| machine.confined(|found| found.calls = Some("no".into()))),
     ("TMB-WRK-004", |machine| machine.confined(|found| found.signals = Some("no".into()))),
+    ("TMB-WRK-005", |machine| machine.confined(|found| found.together = Some("no".into()))),
 ];
