@@ -1,5 +1,7 @@
 //! A real engine: what is started runs, is found again, and its end is told.
 
+#[path = "escape/mod.rs"]
+mod escape;
 mod rig;
 
 use std::time::Duration;

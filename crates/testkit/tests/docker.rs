@@ -10,6 +10,8 @@
 mod alone;
 #[path = "docker/compose.rs"]
 mod compose;
+#[path = "docker/escape.rs"]
+mod escape;
 #[path = "docker/inside.rs"]
 mod inside;
 #[path = "docker/pull.rs"]

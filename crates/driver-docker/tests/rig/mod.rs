@@ -96,6 +96,10 @@ impl Rig {
         spec.id
     }
 
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
     /// What the command line says of the engine.
     pub(crate) fn docker(&self, arguments: &[&str]) -> String {
         let mut docker = Command::new("docker");
