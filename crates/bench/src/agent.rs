@@ -72,7 +72,7 @@ pub(crate) fn ticks(pid: u32) -> anyhow::Result<u64> {
     Ok(field(11)? + field(12)?)
 }
 
-fn pss_mib(pid: u32) -> anyhow::Result<f64> {
+pub(crate) fn pss_mib(pid: u32) -> anyhow::Result<f64> {
     mib_of(&format!("/proc/{pid}/smaps_rollup"), "Pss:")
 }
 

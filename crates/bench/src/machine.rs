@@ -15,7 +15,7 @@ use tombolo_agent::removal;
 use crate::client::Client;
 use crate::server::Server;
 
-const SITE: &str = "bench";
+pub(crate) const SITE: &str = "bench";
 const WAIT_MAX: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const ASSIGNMENTS: &str = "/apis/tombolo.dev/v1alpha1/namespaces/default/assignments";
