@@ -37,6 +37,7 @@ const RULES: &[Rule] = &[
     documents::name_no_registry,
     documents::link_to_what_exists,
     documents::list_every_crate,
+    documents::name_tests_that_exist,
 ];
 
 /// Applies every rule to the workspace at `root`.

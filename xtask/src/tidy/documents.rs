@@ -1,6 +1,7 @@
 //! What is written must hold on the reader's machine: links lead somewhere, and nothing speaks of
 //! the machine on which it was written.
 
+use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::Result;
@@ -126,6 +127,58 @@ pub(super) fn list_every_crate(tree: &Tree) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
+/// Pages whose claims stand on the tests that they name.
+const PROVEN_PAGES: &[&str] = &["docs/security.md"];
+/// Names of tests are sentences; names of settings and fields have fewer parts.
+const TEST_NAME_PARTS_MIN: usize = 4;
+
+/// A test that is renamed or removed takes its claim along, or is named anew: a page that promises must not
+/// point to a proof that is gone.
+pub(super) fn name_tests_that_exist(tree: &Tree) -> Result<Vec<Finding>> {
+    let tests: BTreeSet<&str> =
+        tree.with_ending("rs").flat_map(|file| tests_of(&file.text)).collect();
+    let mut findings = Vec::new();
+    for file in tree
+        .files
+        .iter()
+        .filter(|file| PROVEN_PAGES.iter().any(|page| file.path == Path::new(page)))
+    {
+        for (number, line) in file.lines() {
+            let named = line.split('`').skip(1).step_by(2);
+            for name in named.filter(|name| is_test_name(name) && !tests.contains(name)) {
+                let problem = format!("there is no test `{name}`");
+                findings.push(Finding::new(&file.path, number, problem));
+            }
+        }
+    }
+    Ok(findings)
+}
+
+fn is_test_name(word: &str) -> bool {
+    let is_plain = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit();
+    let mut parts = word.split('_');
+    parts.clone().count() >= TEST_NAME_PARTS_MIN
+        && parts.all(|part| !part.is_empty() && part.chars().all(is_plain))
+}
+
+/// The names of functions right below an attribute that makes them tests.
+fn tests_of(source: &str) -> impl Iterator<Item = &str> {
+    let is_attribute = |line: &str| line.starts_with("#[") || line.starts_with("//");
+    let mut is_test = false;
+    source.lines().map(str::trim).filter_map(move |line| {
+        if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
+            is_test = true;
+            return None;
+        }
+        if is_attribute(line) || !is_test {
+            return None;
+        }
+        is_test = line.is_empty();
+        let name = line.trim_start_matches("async ").strip_prefix("fn ")?;
+        name.split('(').next()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::Rule;
@@ -176,6 +229,26 @@ mod tests {
         let expected = format!("Cargo.lock:1: unexpected {}", lock.trim_end());
         check(name_no_registry, &[("Cargo.lock", lock)], &[&expected]);
         check(name_no_registry, &[("Cargo.lock", REGISTRY)], &[]);
+    }
+
+    #[test]
+    fn a_test_that_is_named_and_gone_is_found() {
+        let source = "fn not_a_test_at_all() {}\n#[tokio::test(flavor = \"multi_thread\")]\n\
+                      #[ignore]\nasync fn this_one_is_there() {}\n    #[test]\n    \
+                      fn so_is_this_one() {}\n";
+        let page = "| `this_one_is_there`, `so_is_this_one` |\n| `oom_score_adj` | \
+                    `not_a_test_at_all`, `one_that_was_renamed` |\n";
+        let files = [("crates/a/src/lib.rs", source), ("docs/security.md", page)];
+        check(
+            name_tests_that_exist,
+            &files,
+            &[
+                "docs/security.md:2: there is no test `not_a_test_at_all`",
+                "docs/security.md:2: there is no test `one_that_was_renamed`",
+            ],
+        );
+        let elsewhere = [("crates/a/src/lib.rs", source), ("docs/other.md", page)];
+        check(name_tests_that_exist, &elsewhere, &[]);
     }
 
     #[test]
