@@ -33,6 +33,15 @@ pub const PARSERS: &[Parser] = &[
         },
     },
     Parser {
+        name: "alto",
+        seeds: &[
+            r#"{"pids":["a","b"],"address-types":["ipv4"]}"#,
+            r#"{"multi-cost-types":[{"cost-mode":"numerical","cost-metric":"delay-rt"}],"or-constraints":[["[0] le 5"]],"pids":{"srcs":["a"],"dsts":[]},"endpoints":{"srcs":["ipv4:10.0.0.1"],"dsts":["ipv6:::1"]}}"#,
+            r#"{"properties":["map.pid"],"endpoints":["ipv4:10.0.0.1"],"add":{"map":{"tag":"x","incremental-changes":true}},"remove":["y"]}"#,
+        ],
+        read: alto,
+    },
+    Parser {
         name: "backup",
         seeds: &["tombolo"],
         read: |data| {
@@ -289,6 +298,14 @@ pub const PARSERS: &[Parser] = &[
         },
     },
     Parser {
+        name: "stamp",
+        // Number, time, error and session; then padding and an option that nobody knows.
+        seeds: &[
+            "\0\0\0\x07aaaabbbb\x20\x01\0\x05\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01\0\x02xx\0\x7f\0\x01y",
+        ],
+        read: stamp,
+    },
+    Parser {
         name: "token",
         seeds: &[
             "tombolo_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef01234567",
@@ -332,6 +349,59 @@ pub const PARSERS: &[Parser] = &[
 pub fn read(name: &str, data: &[u8]) {
     let parser = PARSERS.iter().find(|parser| parser.name == name);
     (parser.expect("a parser of the table").read)(data);
+}
+
+/// Asks a small ALTO server everything with one body. Whatever is answered is JSON, and a refusal has a code.
+fn alto(data: &[u8]) {
+    let prefixes = |text: &str| tombolo_alto::Prefix::parse(text).into_iter().collect();
+    let pid = |name: &str| tombolo_alto::Pid::new(name).expect("a name");
+    let delay = tombolo_alto::Metric::DelayRt;
+    let maps = tombolo_alto::Maps {
+        pids: [(pid("a"), prefixes("10.0.0.0/8")), (pid("b"), prefixes("::/0"))].into(),
+        costs: tombolo_alto::Costs::new([(delay, pid("a"), pid("b"), 1.5)]),
+    };
+    let id = tombolo_alto::ResourceId::new("map").expect("a name");
+    let service = tombolo_alto::Service::new("http://localhost/alto", id, maps);
+    let client = tombolo_alto::Address::parse("ipv4:10.0.0.1").expect("an address");
+    let answers = [
+        service.filtered_network_map(data),
+        service.filtered_cost_map(data),
+        service.endpoint_properties(data),
+        service.endpoint_costs(data, client),
+        tombolo_alto::Wanted::read(data, &service).map(|wanted| {
+            let mut stream = tombolo_alto::Stream::default();
+            stream.change(wanted, &service).into_iter().map(|event| event.data).collect()
+        }),
+    ];
+    for refusal in answers.into_iter().filter_map(Result::err) {
+        assert!(refusal.document()["meta"]["code"].is_string(), "{refusal:?}");
+    }
+}
+
+/// Reflects a packet in both modes: an answer is as long as the packet was, and can be read.
+fn stamp(data: &[u8]) {
+    use tombolo_network::stamp::{
+        Answer, Extensions, Key, Mode, Request, Sight, Timestamp, reflect,
+    };
+    let at = Timestamp::of_day(std::time::Duration::from_secs(1_700_000_000));
+    let sight = Sight { received: at, sent: at, hops_left: 64, sequence: Some(1) };
+    for mode in [Mode::Open, Mode::Authenticated(Key::new(b"secret"))] {
+        // A packet that nobody signed is refused; one that is signed has more inside to be read.
+        let sealed = Request::decode(&Mode::Open, data).map(|request| {
+            let mut packet = request.encode(&mode, 0);
+            packet.extend(data.get(mode.length()..).unwrap_or_default());
+            packet
+        });
+        for packet in [Ok(data.to_vec()), sealed].into_iter().flatten() {
+            let mut answer = packet.clone();
+            let _ = Answer::decode(&mode, &packet);
+            let _ = Extensions::of(&mode, &packet).count();
+            if reflect(&mode, &mut answer, &sight).is_ok() {
+                assert_eq!(answer.len(), packet.len());
+                assert!(Answer::decode(&mode, &answer).is_ok());
+            }
+        }
+    }
 }
 
 /// Reads a descriptor as a format and as whatever it is recognised as. What is told must be
