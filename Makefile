@@ -34,7 +34,7 @@ lint: ## formatting, tidy and clippy
 	cargo xtask lint
 
 bench: build ## the benchmarks, one JSON line each
-	@for name in store watch api controller overload descriptor deploy agent; do $(TOMBOLO) bench $$name || exit 1; done
+	@for name in store watch api controller overload descriptor deploy agent network; do $(TOMBOLO) bench $$name || exit 1; done
 	@$(TOMBOLO) bench controller --nodes 5000 --apps 10000
 
 bench-placement: build ## placement and packing, then CP-SAT (OR-tools, from PyPI) on the same problems

@@ -15,6 +15,7 @@ mod fleet;
 pub mod hostile;
 mod image;
 mod machine;
+mod network;
 mod numbers;
 mod overload;
 mod placement;
@@ -108,6 +109,11 @@ pub const BENCHES: &[Bench] = &[
         name: "agent",
         help: "What an idle agent takes in memory, processor and traffic; a thousand that join at once",
         run: |folder, settings| agent::run(folder, settings.period, settings.agents).boxed_local(),
+    },
+    Bench {
+        name: "network",
+        help: "How well few probes tell of a whole network, and what they cost: 490 machines, 200 placements",
+        run: |_, _| async { network::run() }.boxed_local(),
     },
     Bench {
         name: "placement",

@@ -52,6 +52,7 @@ async fn what_is_assigned_runs_and_survives_the_end_of_everybody_else() {
     let now = rig.get("web").await;
     assert_eq!((pid(&now), &now["status"]["restarts"]), (two, &json!(1)), "nothing was restarted");
 
+    rig.until_kept("later").await;
     rig.tombolo.kill9();
     rig.kill9_agent();
     let third = pid(&later);
@@ -123,6 +124,7 @@ async fn what_cannot_run_says_why_in_a_sentence() {
     let environment = read(pid(&up), "environ");
     assert!(environment.contains("KEY=hunter2"), "{environment}");
     assert!(environment.contains("TOMBOLO_COMPONENT=secretive"), "{environment}");
+    rig.until_kept("secretive").await;
     let kept = std::fs::read_to_string(rig.folder().join("assignments.json")).unwrap();
     assert!(kept.contains("secretive") && !kept.contains("hunter2"), "secrets are sealed");
 

@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use rig::{behind, on, record, run_agent, running, until_kept};
+use rig::{behind, on, record, run_agent, running};
 use tombolo_testkit::rig::{
     NODE, condition, kill9, pid, print_time, runs, sees, shared_folder, shell,
 };
@@ -97,7 +97,7 @@ async fn a_reboot_while_cut_off_starts_everything_again_in_order() {
     for name in ["store", "api", "web"] {
         rig.until_up(name).await;
     }
-    until_kept(&rig, "web").await;
+    rig.until_kept("web").await;
 
     link.cut();
     rig.lose_power();
@@ -260,7 +260,7 @@ async fn the_agent_is_killed_and_nothing_is_told_of_what_goes_on() {
     let check = json!({"exec": {"command": ["sleep", "2"]}, "timeout": "30s"});
     rig.assign("web", json!({"health": check})).await;
     let before = rig.until_up("web").await;
-    until_kept(&rig, "web").await;
+    rig.until_kept("web").await;
     let record = record(&rig, "web").await;
     rig.kill9_agent();
     let fact = Instant::now();

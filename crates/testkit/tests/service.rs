@@ -122,6 +122,7 @@ async fn an_uninstall_without_the_docker_engine_removes_nothing_unless_it_is_tol
     let run = json!({"container": {"image": IMAGE, "command": ["/bin/sleep", "86400"]}});
     rig.assign_bare("web", json!({"engine": "docker", "run": run})).await;
     rig.until_up("web").await;
+    rig.until_kept("web").await;
     rig.kill9_agent();
     engine.goes();
 

@@ -299,7 +299,7 @@ fn takes_nothing_apart_when_there_is_no_place_for_all() {
     check_actions(
         &stage,
         expect![[r#"
-            write the status: Unplaceable: data/0 has no place: needs 9 cpu; the only node, a1, has 4; node a1 would fit with 5 cpu less; neither has web/0
+            write the status: Unplaceable: data/0 has no place: needs 9 cpu; the only node, a1, has 4; node a1 would fit if it asked for 5 less cpu; neither has web/0
         "#]],
     );
     stage.settle();

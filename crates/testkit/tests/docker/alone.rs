@@ -64,6 +64,7 @@ async fn ends_without_its_agent(lost: Lost, test: &str) {
     docker.assign("free", sleeper(), json!({})).await;
     for name in ["only", "pair", "free"] {
         docker.rig.until_up(name).await;
+        docker.rig.until_kept(name).await;
     }
     let first = docker.running("only");
     assert_eq!((first.len(), docker.running("pair").len()), (1, 2));

@@ -76,16 +76,6 @@ pub(crate) async fn record(rig: &Rig, name: &str) -> Record {
     Record { seen, watching }
 }
 
-/// Waits until the agent has it on its disk.
-pub(crate) async fn until_kept(rig: &Rig, name: &str) {
-    let file = rig.folder().join("assignments.json");
-    let name = format!("\"{name}\"");
-    eventually("it is kept", async || {
-        fs::read_to_string(&file).is_ok_and(|text| text.contains(&name)).then_some(())
-    })
-    .await;
-}
-
 /// What was seen of an Assignment, each time that something was written.
 pub(crate) struct Record {
     seen: Arc<Mutex<Vec<Value>>>,
