@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::component::{Component, Protocol};
 use crate::condition::Condition;
 use crate::named::{is_false, named};
-use crate::policy::{Check, Remediation};
+use crate::policy::{Check, Mode, Remediation, Severity};
 use crate::quantity::Duration;
+use crate::scaling::Scaling;
 use crate::site::Engine;
 
 /// What shall run: the components of an application, what each of them needs, how they talk to each
@@ -217,11 +218,23 @@ pub struct AppPolicy {
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     #[schemars(length(max = 512))]
     pub components: Vec<String>,
-    /// What is watched and when it counts as violated.
+    /// What is watched and when it counts as violated. Left out only where `scaling` says what is
+    /// watched.
+    #[serde(default, skip_serializing_if = "Check::is_empty")]
     pub condition: Check,
     /// What to do about a violation. Nothing but a report when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remediation: Option<Remediation>,
+    /// Keeps the number of instances at what metrics ask for, instead of a condition and a step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaling: Option<Scaling>,
+    /// How much it matters. Of policies that want opposite things the more severe one is heard;
+    /// warning when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub severity: Option<Severity>,
+    /// Only watch, suggest a step that a person accepts, or take it; enforce when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
     /// Keep the policy but do not watch it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub suspended: bool,

@@ -36,6 +36,7 @@ pub mod privilege;
 pub mod quantity;
 pub mod reason;
 pub mod run;
+pub mod scaling;
 pub mod schema;
 pub mod site;
 pub mod suggest;

@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use crate::condition::Condition;
 use crate::named::{is_false, named};
-use crate::quantity::{Duration, Level};
+use crate::quantity::{BitRate, Bytes, Duration, Level};
+use crate::scaling::Scaling;
 
 /// Whom a policy is about, what must hold, and what to do when it does not.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -78,11 +79,23 @@ use crate::quantity::{Duration, Level};
 pub struct PolicySpec {
     /// Whom it is about. `*` stands for any, and `/…/` for a regular expression.
     pub subject: Subject,
-    /// What is watched and when it counts as violated.
+    /// What is watched and when it counts as violated. Left out only where `scaling` says what is
+    /// watched.
+    #[serde(default, skip_serializing_if = "Check::is_empty")]
     pub condition: Check,
     /// What to do about a violation. Nothing but a report when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remediation: Option<Remediation>,
+    /// Keeps the number of instances at what metrics ask for, instead of a condition and a step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaling: Option<Scaling>,
+    /// How much it matters. Of policies that want opposite things the more severe one is heard;
+    /// warning when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub severity: Option<Severity>,
+    /// Only watch, suggest a step that a person accepts, or take it; enforce when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
     /// Keep the policy but do not watch it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub suspended: bool,
@@ -117,7 +130,25 @@ pub struct Subject {
     pub labels: BTreeMap<String, String>,
 }
 
-/// What is watched: exactly one of an expression, a template, and a security level.
+named! {
+    /// How much a policy matters, the least first.
+    pub enum Severity {
+        Info = "info",
+        Warning = "warning",
+        Critical = "critical",
+    }
+}
+
+named! {
+    /// What comes of a violation.
+    pub enum Mode {
+        Watch = "watch",
+        Suggest = "suggest",
+        Enforce = "enforce",
+    }
+}
+
+/// What is watched: exactly one of an expression, a template, and the things that are built in.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Check {
@@ -142,6 +173,25 @@ pub struct Check {
     /// number from 0 to 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security: Option<Level>,
+    /// How quick and how wide the way to another component must be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<LinkCheck>,
+    /// The needs by which an instance was placed must go on to hold where it runs.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub placement: bool,
+    /// A device that must stay there, by its path, such as `/dev/video0`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 4096))]
+    pub device: Option<String>,
+    /// How long an instance may be silent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub telemetry_lost: Option<Duration>,
+    /// How busy the node of an instance may be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_usage: Option<NodeUsage>,
+    /// Speak up before it is violated: when the trend leads there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prediction: Option<Prediction>,
     /// Values for the variables of the expression or template: numbers or strings.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "scalars")]
@@ -149,6 +199,62 @@ pub struct Check {
     /// How often to look, and how long a violation must last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub properties: Option<Properties>,
+}
+
+impl Check {
+    /// Whether nothing is watched.
+    pub fn is_empty(&self) -> bool {
+        *self == Check::default()
+    }
+}
+
+/// How quick and how wide the way from one component to another must be.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LinkCheck {
+    /// The component at the other end.
+    #[schemars(length(min = 1, max = 253))]
+    pub to: String,
+    /// Most time that a packet may take there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_max: Option<Duration>,
+    /// Least that must fit through.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bandwidth_min: Option<BitRate>,
+}
+
+/// How busy a node may be; any one that is passed is a violation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeUsage {
+    /// Most of its processors in use, from 0 to 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100))]
+    pub cpu_percent_max: Option<f64>,
+    /// Most of its memory in use, from 0 to 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100))]
+    pub memory_percent_max: Option<f64>,
+    /// Least memory that must be left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_free_min: Option<Bytes>,
+    /// Do not count what the application itself uses.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub exclude_app_resources: bool,
+}
+
+/// When a trend is taken for a violation to come.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Prediction {
+    /// How far to look ahead.
+    pub within: Duration,
+    /// How much of the past makes the trend; as much as `within`, and 10m at least, when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over: Option<Duration>,
+    /// The step to take before it comes. Nothing but a report when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<Action>,
 }
 
 /// Values from which on something is a warning, and critical.
@@ -176,10 +282,13 @@ pub struct Properties {
     /// How long a violation must last before it counts; at once when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending_interval: Option<Duration>,
+    /// How long a violation stays one after it was last seen; not at all when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_firing_for: Option<Duration>,
 }
 
 /// What to do about a violation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Remediation {
     /// The step to take.
@@ -187,6 +296,9 @@ pub struct Remediation {
     /// Least time between two steps; 1m when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cooldown: Option<Duration>,
+    /// Most steps that may be taken in a time; no more than the cooldown allows when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
     /// Most instances that scaling may lead to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10000))]
@@ -204,9 +316,23 @@ pub struct Remediation {
     pub webhook: Option<Webhook>,
 }
 
+/// How many steps may be taken in a time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Budget {
+    /// Most steps.
+    #[schemars(range(min = 1, max = 1000))]
+    pub acts: u32,
+    /// In any such time.
+    pub per: Duration,
+}
+
 named! {
-    /// A step against a violation.
+    /// A step against a violation. `scale-up` and `scale-down` change the number of instances by one;
+    /// `scale-out` and `scale-in` change the processor time and memory of each: ICOS's words.
+    #[derive(Default)]
     pub enum Action {
+        #[default]
         None = "none",
         Migrate = "migrate",
         Redeploy = "redeploy",
@@ -216,6 +342,9 @@ named! {
         ScaleOut = "scale-out",
         ScaleIn = "scale-in",
         Patch = "patch",
+        Restart = "restart",
+        Quarantine = "quarantine",
+        Notify = "notify",
         Webhook = "webhook",
     }
 }
@@ -245,7 +374,12 @@ named! {
         Get = "GET",
         Post = "POST",
         Put = "PUT",
+        Patch = "PATCH",
         Delete = "DELETE",
+        Head = "HEAD",
+        Options = "OPTIONS",
+        Connect = "CONNECT",
+        Trace = "TRACE",
     }
 }
 
@@ -274,12 +408,18 @@ pub struct PolicyStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub remediated_at: Option<Time>,
+    /// What the watch must not forget over a restart. Written and read by Tombolo only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "object")]
+    pub memory: Option<Value>,
 }
 
 named! {
     /// Whether a policy holds.
     pub enum PolicyPhase {
         Enforced = "enforced",
+        Pending = "pending",
+        Predicted = "predicted",
         Violated = "violated",
         Inactive = "inactive",
         Unknown = "unknown",

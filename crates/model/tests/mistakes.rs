@@ -365,7 +365,7 @@ fn a_policy_watches_one_thing_and_knows_when_it_is_violated() {
         expect![[r#"
             spec.condition.variables.a: expected a number or a string, found a list [FieldValueInvalid]
             spec.remediation.webhook.url: "example.org" is not a web address: write it with http:// or https:// and a host [FieldValueInvalid]
-            spec.condition.template: not together with expr: exactly one of "expr", "template" or "security" [FieldValueForbidden]
+            spec.condition.template: not together with expr: exactly one of "expr", "template", "security", "link", "placement", "device", "telemetryLost" or "nodeUsage" [FieldValueForbidden]
             spec.condition.violatedIf: "0.8" is not a comparison: write an operator (>, >=, <, <=, ==, !=) and a number or a {{variable}}, such as "> 0.8" [FieldValueInvalid]
             spec.remediation.patch: is required with the action "patch" [FieldValueRequired]
             spec.remediation.replicasMin: is 3, more than replicasMax, which is 2 [FieldValueInvalid]
@@ -382,6 +382,84 @@ fn a_policy_watches_one_thing_and_knows_when_it_is_violated() {
             spec.condition.violatedIf: not together with security, which says itself when it is violated [FieldValueForbidden]
             spec.subject: must name an app, a site, a node or labels; "*" stands for any [FieldValueRequired]
         "#]],
+    );
+}
+
+#[test]
+fn what_is_built_in_says_a_limit_and_thresholds_lie_in_one_direction() {
+    let policy = |condition: Value| {
+        object("Policy", json!({"subject": {"app": "shop"}, "condition": condition}))
+    };
+    check(
+        &policy(json!({"link": {"to": "db"}, "prediction": {"within": "5m"}})),
+        expect![[r#"
+        spec.condition.link: must say "latencyMax" or "bandwidthMin" [FieldValueRequired]
+    "#]],
+    );
+    check(
+        &policy(json!({"nodeUsage": {}, "thresholds": {"warning": 1}})),
+        expect![[r#"
+        spec.condition.thresholds: not together with nodeUsage, which says itself when it is violated [FieldValueForbidden]
+        spec.condition.nodeUsage: must say "cpuPercentMax", "memoryPercentMax" or "memoryFreeMin" [FieldValueRequired]
+    "#]],
+    );
+    check(
+        &policy(json!({"telemetryLost": "5m", "prediction": {"within": "5m"}})),
+        expect![[r#"
+        spec.condition.prediction: not together with telemetryLost, which has no trend [FieldValueForbidden]
+    "#]],
+    );
+    let contrary = json!({"warning": 5, "critical": 2});
+    check(
+        &policy(json!({"expr": "up", "violatedIf": "> 1", "thresholds": contrary})),
+        expect![[r#"
+            spec.condition.thresholds.critical: is 2, but warning is 5 and violatedIf has ">": the critical value must be more than that of the warning [FieldValueInvalid]
+        "#]],
+    );
+    check(
+        &policy(json!({"expr": "up", "violatedIf": "< {{x}}", "thresholds": contrary})),
+        expect![[""]],
+    );
+}
+
+#[test]
+fn scaling_has_something_to_go_by_and_steps_that_do_not_undo_each_other() {
+    let policy = |scaling: Value| {
+        let condition = json!({"expr": "up"});
+        object(
+            "Policy",
+            json!({"subject": {"app": "shop"}, "condition": condition, "scaling": scaling}),
+        )
+    };
+    check(
+        &policy(json!({"replicasMax": 2, "replicasMin": 3})),
+        expect![[r#"
+        spec.condition: not together with scaling, which says what is watched and what is done [FieldValueForbidden]
+        spec.scaling.replicasMin: is 3, more than replicasMax, which is 2 [FieldValueInvalid]
+        spec.scaling: must have metrics or steps [FieldValueRequired]
+    "#]],
+    );
+    let scaling = json!({
+        "replicasMax": 9,
+        "metrics": [{"expr": "up", "target": 0}],
+        "up": {"rates": [{"per": "1m"}, {"replicas": 1, "percent": 5, "per": "1m"}]},
+        "steps": [
+            {"expr": "load", "above": 5, "change": 2},
+            {"expr": "load", "below": 6, "change": -1},
+            {"expr": "load", "below": 1, "above": 3, "change": 0},
+        ],
+    });
+    check(
+        &policy(scaling),
+        expect![[r#"
+        spec.condition: not together with scaling, which says what is watched and what is done [FieldValueForbidden]
+        spec.scaling.metrics[0].target: must be above 0: the number of instances is divided by it [FieldValueInvalid]
+        spec.scaling.up.rates[0]: exactly one of "replicas" or "percent" is required [FieldValueRequired]
+        spec.scaling.up.rates[1].percent: not together with replicas: exactly one of "replicas" or "percent" [FieldValueForbidden]
+        spec.scaling.steps[1].below: is 6, and another step adds instances above 5: between them the two would undo each other [FieldValueInvalid]
+        spec.scaling.steps[2].below: not together with above: exactly one of "above" or "below" [FieldValueForbidden]
+        spec.scaling.steps[2].change: is 0: a step changes something [FieldValueInvalid]
+    "#]],
     );
 }
 

@@ -205,10 +205,13 @@ fn consistent(kind: &str) -> Value {
 
 fn check_only(policy: &mut Value) {
     let condition = policy["condition"].as_object_mut().unwrap();
-    condition.remove("template");
-    condition.remove("security");
+    let built_in = ["security", "link", "placement", "device", "telemetryLost", "nodeUsage"];
+    for field in ["template"].iter().chain(&built_in) {
+        condition.remove(*field);
+    }
     condition.insert("violatedIf".into(), json!(">= 0.5"));
     policy["remediation"].as_object_mut().unwrap().remove("patch");
+    policy.as_object_mut().unwrap().remove("scaling");
 }
 
 #[test]

@@ -208,7 +208,7 @@ fn policy(
         components: vec![scenario.target.name.clone()],
         condition: condition.check,
         remediation: Some(remediation),
-        suspended: false,
+        ..AppPolicy::default()
     })
 }
 
@@ -220,22 +220,15 @@ fn remediation(steps: &BTreeSet<Step>) -> Option<Remediation> {
     } else if has(Step::Migrate) {
         (Action::Migrate, None)
     } else if has(Step::ScaleOut) || has(Step::Deploy) {
-        (Action::ScaleOut, None)
+        (Action::ScaleUp, None)
     } else if has(Step::ScaleIn) {
-        (Action::ScaleIn, None)
+        (Action::ScaleDown, None)
     } else if has(Step::Terminate) {
-        (Action::ScaleIn, Some(0))
+        (Action::ScaleDown, Some(0))
     } else {
         return None;
     };
-    Some(Remediation {
-        action,
-        cooldown: None,
-        replicas_max: None,
-        replicas_min,
-        patch: None,
-        webhook: None,
-    })
+    Some(Remediation { action, replicas_min, ..Remediation::default() })
 }
 
 /// A name that no policy has yet. `names` counts how often each was wanted.

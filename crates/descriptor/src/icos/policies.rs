@@ -355,20 +355,13 @@ impl Policies {
         if let (Some(field), true) = (&name, unique != wanted) {
             field.changed(reader, &format!("named {unique:?}: another policy has this name"));
         }
-        let remediation = action.map(|action| Remediation {
-            action,
-            cooldown: None,
-            replicas_max: None,
-            replicas_min: None,
-            patch: None,
-            webhook: None,
-        });
+        let remediation = action.map(|action| Remediation { action, ..Remediation::default() });
         self.list.push(AppPolicy {
             name: unique,
             components,
             condition,
             remediation,
-            suspended: false,
+            ..AppPolicy::default()
         });
     }
 

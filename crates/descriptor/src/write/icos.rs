@@ -1,7 +1,7 @@
 //! An App as an ICOS descriptor: the header, and the manifests of each component in the list below
 //! it. A container is written as the Kubernetes objects that run it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 use tombolo_model::app::{AppPolicy, Weights};
@@ -180,9 +180,21 @@ impl Writer<'_> {
     }
 }
 
-/// A policy that is not watched would be watched there.
+/// A policy that is not watched would be watched there, and one that is built in or scales has no words.
 fn is_sayable(policy: &AppPolicy) -> bool {
-    !policy.suspended
+    let condition = &policy.condition;
+    let keeps = condition.properties.as_ref().and_then(|said| said.keep_firing_for);
+    let bare = Check {
+        expr: None,
+        violated_if: None,
+        thresholds: None,
+        template: None,
+        security: None,
+        variables: BTreeMap::new(),
+        properties: None,
+        ..condition.clone()
+    };
+    !policy.suspended && policy.scaling.is_none() && bare.is_empty() && keeps.is_none()
 }
 
 fn weights(weights: Weights) -> Value {
@@ -198,14 +210,7 @@ fn policy_entry(policy: &mut AppPolicy) -> Value {
     let condition = std::mem::take(&mut policy.condition);
     let action = policy.remediation.as_ref().map(|remediation| remediation.action.as_str());
     if let Some(remediation) = policy.remediation.take() {
-        let bare = Remediation {
-            action: remediation.action,
-            cooldown: None,
-            replicas_max: None,
-            replicas_min: None,
-            patch: None,
-            webhook: None,
-        };
+        let bare = Remediation { action: remediation.action, ..Remediation::default() };
         policy.remediation = (remediation != bare).then_some(remediation);
     }
     match condition.security {
@@ -235,7 +240,7 @@ fn custom(condition: Check, entry: &mut Map<String, Value>) {
     let variables = condition.variables;
     put(entry, "variables", (!variables.is_empty()).then(|| json!(variables)));
     let properties =
-        condition.properties.map(|Properties { one_off, interval, pending_interval }| {
+        condition.properties.map(|Properties { one_off, interval, pending_interval, .. }| {
             let mut properties = Map::new();
             put(&mut properties, "oneoff", one_off.then_some(true));
             put(&mut properties, "interval", interval.map(|time| time.to_string()));

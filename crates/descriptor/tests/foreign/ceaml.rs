@@ -44,13 +44,13 @@ fn the_model_of_orbk_becomes_an_app() {
                 "condition": {
                     "expr": "players{{{subject_label_selector}}}", "violatedIf": ">= 100",
                 },
-                "remediation": {"action": "scale-out"},
+                "remediation": {"action": "scale-up"},
             },
             {
                 "name": "server-empty",
                 "components": ["gameserver"],
                 "condition": {"expr": "players{{{subject_label_selector}}}", "violatedIf": "== 0"},
-                "remediation": {"action": "scale-in", "replicasMin": 0},
+                "remediation": {"action": "scale-down", "replicasMin": 0},
             },
             {
                 "name": "onlowqoeevent",
@@ -128,7 +128,7 @@ fn the_model_of_plexus_becomes_an_app() {
             ("localservice-hardware-overload", "localservice", "redeploy"),
             ("localservice-network-overload", "localservice", "redeploy"),
             ("ls-qoe-degredation", "localservice", "migrate"),
-            ("lsnuc-qoe-degredation", "lsnuc", "scale-in"),
+            ("lsnuc-qoe-degredation", "lsnuc", "scale-down"),
             ("lsnuc-hardware-overload", "lsnuc", "redeploy"),
             ("lsnuc-network-overload", "lsnuc", "redeploy"),
         ]

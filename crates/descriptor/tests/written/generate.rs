@@ -522,9 +522,18 @@ fn check() -> BoxedStrategy<Check> {
         0..3,
     );
     let thresholds =
-        (of(share()), of(share())).prop_map(|(warning, critical)| Thresholds { warning, critical });
+        (of(share()), of(share())).prop_map(|(warning, critical)| match warning > critical {
+            // Of the two, critical is further away.
+            true if critical.is_some() => Thresholds { warning: critical, critical: warning },
+            _ => Thresholds { warning, critical },
+        });
     let properties = (any::<bool>(), of(duration()), of(duration())).prop_map(
-        |(one_off, interval, pending_interval)| Properties { one_off, interval, pending_interval },
+        |(one_off, interval, pending_interval)| Properties {
+            one_off,
+            interval,
+            pending_interval,
+            keep_firing_for: None,
+        },
     );
     let plain = (values, of(thresholds), of(properties)).boxed();
     prop_oneof![
@@ -569,6 +578,7 @@ fn remediation() -> BoxedStrategy<Remediation> {
             replicas_min: most.map(|_| 1),
             patch: (action == Action::Patch).then(|| json!({"replicas": 2})),
             webhook: (action == Action::Webhook || calls).then_some(webhook),
+            budget: None,
         })
         .boxed()
 }
@@ -584,6 +594,7 @@ fn policies(names: &[String]) -> BoxedStrategy<Vec<AppPolicy>> {
                 condition,
                 remediation,
                 suspended,
+                ..AppPolicy::default()
             };
             all.into_iter().map(policy).collect()
         })

@@ -279,14 +279,7 @@ fn icos(app: &App) -> App {
         };
         let action = action.filter(|action| !matches!(action, Action::Patch | Action::Webhook));
         let action = action.or(policy.condition.security.map(|_| Action::None));
-        policy.remediation = action.map(|action| Remediation {
-            action,
-            cooldown: None,
-            replicas_max: None,
-            replicas_min: None,
-            patch: None,
-            webhook: None,
-        });
+        policy.remediation = action.map(|action| Remediation { action, ..Remediation::default() });
     }
     let mut components = Vec::new();
     for component in &app.spec.components {

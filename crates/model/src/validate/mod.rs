@@ -12,6 +12,7 @@ mod formats;
 mod meaning;
 mod metadata;
 mod policy;
+mod scaling;
 mod structure;
 
 use serde_json::Value;
