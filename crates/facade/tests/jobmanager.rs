@@ -427,7 +427,7 @@ async fn an_incompliance_changes_the_number_of_instances_or_says_why_not() {
     let apps: Api<App> = Api::namespaced(server.admin(), "default");
     let replicas = async || apps.get("tide").await.unwrap().spec.components[0].replicas;
     let gauge = json!({"type": "app", "appName": "tide", "appComponent": "gauge"});
-    let (code, told) = tell(&admin, "scale-out", gauge.clone()).await;
+    let (code, told) = tell(&admin, "scale-up", gauge.clone()).await;
     assert_eq!(
         (code, &told["id"], &told["policyName"]),
         (200, &json!(id), &json!("p95")),
@@ -435,17 +435,22 @@ async fn an_incompliance_changes_the_number_of_instances_or_says_why_not() {
     );
     assert_eq!(replicas().await, Some(2));
     let by_id = json!({"appComponent": "gauge", "appInstance": id});
-    assert_eq!(tell(&admin, "scale-in", by_id).await.0, 200);
+    assert_eq!(tell(&admin, "scale-down", by_id).await.0, 200);
     assert_eq!(replicas().await, Some(1));
     assert_eq!(tell(&admin, "none", gauge.clone()).await.0, 200);
-    assert_eq!(tell(&guest(), "scale-out", gauge.clone()).await.0, 403);
+    assert_eq!(tell(&guest(), "scale-up", gauge.clone()).await.0, 403);
+    // Out and in are what each instance may use.
+    let cpu = async || apps.get("tide").await.unwrap().spec.components[0].needs.as_ref()?.cpu;
+    let before = cpu().await.map_or(0, |cpu| cpu.millis());
+    assert_eq!(tell(&admin, "scale-out", gauge.clone()).await.0, 200);
+    assert_eq!(cpu().await.map(|cpu| cpu.millis()), Some(before + 1000));
     assert_eq!(replicas().await, Some(1));
     for (remediation, subject, words) in [
-        ("scale-in", gauge.clone(), "cannot have less"),
+        ("scale-down", gauge.clone(), "must have 1 at least"),
         ("migrate", gauge.clone(), "does not say what to change"),
         ("pray", gauge, "is no remediation"),
-        ("scale-out", json!({"appName": "ebb"}), "there is no deployment \"ebb\""),
-        ("scale-out", json!({"appName": "tide", "appComponent": "x"}), "has no component \"x\""),
+        ("scale-up", json!({"appName": "ebb"}), "there is no deployment \"ebb\""),
+        ("scale-up", json!({"appName": "tide", "appComponent": "x"}), "no component \"x\""),
     ] {
         let (code, why) = tell(&admin, remediation, subject).await;
         assert_eq!(code, 422, "{why}");
@@ -453,4 +458,6 @@ async fn an_incompliance_changes_the_number_of_instances_or_says_why_not() {
     }
     let path = "/jobmanager/policies/incompliance";
     assert_eq!(server.ask_as(&admin, Method::POST, path, "nonsense").await.0, 400);
+    let create = "/jobmanager/policies/incompliance/create";
+    assert_eq!(server.ask_as(&admin, Method::POST, create, "nonsense").await.0, 400);
 }

@@ -11,6 +11,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tombolo_gate::Caller;
 use tombolo_model::App;
+use tombolo_model::policy::Action;
+use tombolo_policy::remedy;
 
 use super::deployment;
 use super::index::Index;
@@ -34,14 +36,6 @@ struct Subject {
     app_instance: String,
 }
 
-/// What is done about an App.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Remedy {
-    Nothing,
-    ScaleOut,
-    ScaleIn,
-}
-
 /// The answer is what was told, with the deployment that it is about.
 pub(super) async fn tell(
     Extension(caller): Extension<Caller>,
@@ -53,15 +47,15 @@ pub(super) async fn tell(
         .map_err(|error| wrong(format!("expected an object of an incompliance: {error}")))?;
     let found: Incompliance = serde_json::from_value(Value::Object(told.clone()))
         .map_err(|error| wrong(format!("an incompliance: {error}")))?;
-    let remedy = remedy(&found.remediation)?;
+    let action = remedy(&found.remediation)?;
     let app = subject(&caller, &index, &found.subject).await?;
-    if remedy != Remedy::Nothing {
+    if action != Action::None {
         let component = &found.subject.app_component;
-        let changed = remedied(app.clone(), component, remedy).map_err(unprocessable)?;
+        let changed = remedied(app.clone(), component, action).map_err(unprocessable)?;
         let api: Api<App> = Api::namespaced(caller.client.clone(), &deployment::namespace(&app));
         api.replace(&app.name_any(), &PostParams::default(), &changed).await?;
         let policy = &found.policy_name;
-        tracing::info!(app = app.name_any(), component, policy, ?remedy, "a policy manager asks");
+        tracing::info!(app = app.name_any(), component, policy, %action, "a policy manager asks");
     }
     told.insert("id".to_owned(), json!(app.uid()));
     Ok(Json(Value::Object(told)))
@@ -71,18 +65,33 @@ fn unprocessable(problem: String) -> Refusal {
     Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, problem)
 }
 
-fn remedy(word: &str) -> Result<Remedy, Refusal> {
-    match word {
-        "none" => Ok(Remedy::Nothing),
-        "scale-out" => Ok(Remedy::ScaleOut),
-        "scale-in" => Ok(Remedy::ScaleIn),
-        "scale-up" | "scale-down" | "patch" | "reallocation" | "redeploy" | "migrate" => {
-            Err(unprocessable(format!(
-                "{word:?} does not say what to change: change the deployment with PUT \
-                 /api/v3/deployment, and it is placed anew; scale-out, scale-in and none are taken here"
-            )))
-        }
-        other => Err(unprocessable(format!("{other:?} is no remediation"))),
+/// What its words mean is what they mean in ICOS: `scale-up` and `scale-down` are instances, `scale-out` and
+/// `scale-in` are what each instance may use.
+fn remedy(word: &str) -> Result<Action, Refusal> {
+    let action = Action::ALL.iter().find(|action| action.as_str() == word);
+    match action.copied() {
+        Some(
+            action @ (Action::None
+            | Action::ScaleUp
+            | Action::ScaleDown
+            | Action::ScaleOut
+            | Action::ScaleIn),
+        ) => Ok(action),
+        Some(
+            Action::Patch
+            | Action::Reallocation
+            | Action::Redeploy
+            | Action::Migrate
+            | Action::Restart
+            | Action::Quarantine
+            | Action::Notify
+            | Action::Webhook,
+        ) => Err(unprocessable(format!(
+            "{word:?} does not say what to change: change the deployment with PUT \
+             /api/v3/deployment, and it is placed anew; scale-up, scale-down, scale-out, scale-in and \
+             none are taken here"
+        ))),
+        None => Err(unprocessable(format!("{word:?} is no remediation"))),
     }
 }
 
@@ -109,21 +118,8 @@ async fn subject(caller: &Caller, index: &Index, subject: &Subject) -> Result<Ap
 }
 
 /// The App as it should be. One of each component stays: stopping is another thing.
-fn remedied(mut app: App, component: &str, remedy: Remedy) -> Result<App, String> {
-    let name = app.name_any();
-    let found = app.spec.components.iter_mut().find(|one| one.name == component);
-    let component = found.ok_or_else(|| format!("{name} has no component {component:?}"))?;
-    if component.on_each.is_some() {
-        return Err(format!("{} runs on each of its nodes: it has no number", component.name));
-    }
-    let now = component.replicas.unwrap_or(1);
-    component.replicas = match (remedy, now) {
-        (Remedy::Nothing, _) => component.replicas,
-        (Remedy::ScaleOut, _) => Some(now.saturating_add(1)),
-        (Remedy::ScaleIn, 0 | 1) => {
-            return Err(format!("{} has one instance: it cannot have less", component.name));
-        }
-        (Remedy::ScaleIn, _) => Some(now - 1),
-    };
+fn remedied(mut app: App, component: &str, action: Action) -> Result<App, String> {
+    remedy::change(&mut app.spec, component, action, None)
+        .map_err(|problem| format!("{}: {problem}", app.name_any()))?;
     Ok(app)
 }

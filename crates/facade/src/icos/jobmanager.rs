@@ -59,6 +59,8 @@ pub(super) fn router(clock: Clock) -> Router {
         .route("/jobmanager/jobs/promote/{id}", patch(promote))
         .route("/jobmanager/policies/incompliance", post(incompliance::tell))
         .route("/jobmanager/policies/incompliance/", post(incompliance::tell))
+        // The path that the published job manager gives as its callback.
+        .route("/jobmanager/policies/incompliance/create", post(incompliance::tell))
         .route("/jobmanager/status", status())
         .route("/jobmanager/status/", status())
         .route("/jobmanager/status/{id}", status_of())
