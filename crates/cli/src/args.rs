@@ -9,6 +9,7 @@ mod files;
 mod kinds;
 mod objects;
 mod placing;
+mod policy;
 mod program;
 mod server;
 mod sessions;
@@ -34,6 +35,9 @@ pub(crate) use kinds::{ApiResourcesArgs, CrdsArgs, ExplainArgs, SchemaArgs};
 pub(crate) use objects::{DeleteArgs, DescribeArgs, EventsArgs, GetArgs, Selection, WaitArgs};
 pub(crate) use placing::{
     InstanceArgs, MatchArgs, PlanArgs, SearchArgs, SimCommand, WhatIfArgs, WhyArgs,
+};
+pub(crate) use policy::{
+    PolicyCheckArgs, PolicyCommand, PolicyFiles, PolicyFormat, PolicyTestArgs,
 };
 pub(crate) use program::{CompletionArgs, VersionArgs};
 pub(crate) use server::{AccessArg, AuditArgs, BackupArgs, BackupCommand, LoopsArgs, RestoreArgs};
@@ -123,6 +127,12 @@ pub(crate) enum ShellCommand {
 Examples:
   tombolo sim instance --sites 5 --nodes 40 --components 8 --seed 1 --dir .")]
     Sim(SimCommand),
+    #[command(subcommand)]
+    #[command(after_help = "\
+Examples:
+  tombolo policy check policy.yaml
+  tombolo policy test policy.yaml --samples samples.txt")]
+    Policy(PolicyCommand),
     Status(StatusArgs),
     Get(GetArgs),
     Describe(DescribeArgs),

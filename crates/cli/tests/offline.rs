@@ -350,3 +350,62 @@ fn a_reader_that_goes_away_is_no_failure() {
     assert_eq!(output.status.code(), Some(0));
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+/// A load that is too high for five minutes, as OpenMetrics text.
+fn samples() -> String {
+    let line = |number: u32| {
+        let value = if (20..40).contains(&number) { 9 } else { 1 };
+        format!(
+            "load{{icos_app_name=\"shop\",icos_app_component=\"web\"}} {value} {}\n",
+            number * 15
+        )
+    };
+    (0..80).map(line).collect::<String>() + "# EOF\n"
+}
+
+#[test]
+fn a_policy_is_tested_over_recorded_samples() {
+    let home = home();
+    let file = |name: &str, text: &str| {
+        let path = home.path().join(name);
+        fs::write(&path, text).expect("written");
+        path.display().to_string()
+    };
+    let policy = file(
+        "policy.yaml",
+        "apiVersion: tombolo.dev/v1alpha1\nkind: Policy\nmetadata: {name: busy}\nspec:\n\
+         \x20 subject: {app: shop}\n  condition: {template: mine, variables: {most: 5}}\n\
+         \x20 remediation: {action: migrate, cooldown: 5m}\n",
+    );
+    let templates = file(
+        "mine.yaml",
+        "name: mine\nexpr: load\nviolatedIf: '> {{most}}'\nvariables: {most: null}\n",
+    );
+    let samples = file("samples.txt", &samples());
+    let arguments = format!("policy test {policy} --templates {templates} --samples {samples}");
+    let report: Value =
+        serde_json::from_str(&stdout(&home, &format!("{arguments} -o json"))).expect("JSON");
+    assert_eq!(report[0]["policy"], "busy");
+    assert_eq!(report[0]["firings"].as_array().map(Vec::len), Some(1), "{report}");
+    assert_eq!(report[0]["acts"][0]["target"], "app/shop/web");
+    assert_eq!(report[0]["violatedSeconds"], 300);
+    assert_eq!(report[0]["violatedSecondsAfter"], 60);
+    let table = stdout(&home, &arguments);
+    assert!(table.contains("1970-01-01T00:05:00Z   5m"), "{table}");
+    assert!(table.contains("the model: "), "{table}");
+    assert!(stdout(&home, &format!("{arguments} -o plot")).contains("violated  "));
+    let since = stdout(&home, &format!("{arguments} --since 5m -o json"));
+    assert!(since.contains("\"firings\": []"), "{since}");
+    let rule = stdout(&home, &format!("policy check {policy} --templates {templates}"));
+    assert!(
+        rule.ends_with("busy: load{icos_app_component=~\".+\",icos_app_name=\"shop\"} > 5\n"),
+        "{rule}"
+    );
+    let unknown = tombolo(home.path(), &format!("policy check {policy}"));
+    assert_eq!(unknown.status.code(), Some(1));
+    let told = String::from_utf8(unknown.stdout).expect("text");
+    assert!(
+        told.contains("busy: error: condition.template: there is no template \"mine\""),
+        "{told}"
+    );
+}

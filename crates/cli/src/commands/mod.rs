@@ -27,6 +27,7 @@ mod loops;
 mod matching;
 mod placements;
 mod plan;
+mod policy;
 mod port_forward;
 mod rollout;
 mod schema;
@@ -63,6 +64,7 @@ pub(crate) async fn run(shell: &mut Shell, command: ShellCommand) -> Result<Exit
         ShellCommand::WhatIf(args) => what_if::run(shell, &args).await,
         ShellCommand::Match(args) => matching::run(shell, &args),
         ShellCommand::Sim(command) => sim::run(shell, &command),
+        ShellCommand::Policy(command) => policy::run(shell, &command),
         ShellCommand::Get(args) => get::run(shell, &args).await,
         ShellCommand::Describe(args) => describe::run(shell, &args).await,
         ShellCommand::Delete(args) => delete::run(shell, &args).await,

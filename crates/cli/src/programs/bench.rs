@@ -32,6 +32,10 @@ pub(crate) struct BenchArgs {
     /// Placement: write small problems and our answers here, for `scripts/bench-placement.py`.
     #[arg(long, value_name = "DIR")]
     pub(crate) models: Option<PathBuf>,
+    /// Policy: a folder with published loads (CSV files of NAB, and `planetlab` with CPU traces); some
+    /// of the same shape are made if left out.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) traces: Option<PathBuf>,
     /// Deploy: how many Apps of each kind, one after the other; 100 if left out. Controller: how many
     /// Apps there are; 1600 if left out.
     #[arg(long, value_name = "N")]
@@ -62,6 +66,7 @@ pub(crate) fn run(args: BenchArgs) -> Result<Exit, Failure> {
     let settings = Settings {
         folder: args.dir.unwrap_or_else(std::env::temp_dir),
         models: args.models,
+        traces: args.traces,
         apps: args.apps,
         nodes: args.nodes,
         docker: args.docker.at(),
