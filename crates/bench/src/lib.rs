@@ -19,6 +19,7 @@ mod network;
 mod numbers;
 mod overload;
 mod placement;
+mod policy;
 mod relay;
 mod server;
 mod store;
@@ -40,6 +41,8 @@ pub struct Settings {
     pub folder: PathBuf,
     /// Placement and packing: where small problems and our answers are written.
     pub models: Option<PathBuf>,
+    /// Policy: where the published loads lie; some of the same shape are made without.
+    pub traces: Option<PathBuf>,
     /// Deploy: how many Apps of each kind. Controller: how many there are. Each has a usual number.
     pub apps: Option<usize>,
     /// Controller: how many nodes there are.
@@ -124,6 +127,11 @@ pub const BENCHES: &[Bench] = &[
         name: "packing",
         help: "Tight packings that exist by construction: how many of 96 are found, and how fast",
         run: |_, settings| async { placement::packing(settings.models.as_deref()) }.boxed_local(),
+    },
+    Bench {
+        name: "policy",
+        help: "10,000 policies, the back-test of one over a week, and our scaler against HPA's algorithm",
+        run: |_, settings| async { policy::run(settings.traces.as_deref()) }.boxed_local(),
     },
 ];
 
