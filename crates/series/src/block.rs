@@ -5,6 +5,7 @@
 //! checksum. A damaged index is refused when the block is opened, a damaged chunk when it is read: the
 //! other series stay readable. The inverted index is built from the series when a block is opened.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -44,11 +45,36 @@ pub struct BlockWriter {
 
 /// Where a chunk lies.
 #[derive(Clone, Copy, Debug)]
-struct Place {
-    span: Span,
-    offset: usize,
-    length: usize,
-    checksum: u32,
+pub(crate) struct Place {
+    pub(crate) span: Span,
+    pub(crate) offset: usize,
+    pub(crate) length: usize,
+    pub(crate) checksum: u32,
+}
+
+/// Where the bytes of a block are: in memory, or in a file of somebody who has files.
+pub trait Storage {
+    fn length(&self) -> usize;
+
+    /// So many bytes from there on, all of them or none.
+    fn bytes(&self, offset: usize, length: usize) -> Result<Cow<'_, [u8]>, Broken>;
+
+    /// What to call it where it is damaged.
+    fn name(&self) -> &str {
+        "memory"
+    }
+}
+
+impl<T: AsRef<[u8]>> Storage for T {
+    fn length(&self) -> usize {
+        self.as_ref().len()
+    }
+
+    fn bytes(&self, offset: usize, length: usize) -> Result<Cow<'_, [u8]>, Broken> {
+        let end = offset.checked_add(length).ok_or(Broken("it ends too early"))?;
+        let bytes = self.as_ref().get(offset..end).ok_or(Broken("it ends too early"))?;
+        Ok(Cow::Borrowed(bytes))
+    }
 }
 
 impl Default for BlockWriter {
@@ -125,9 +151,9 @@ impl BlockWriter {
     }
 }
 
-/// A block over bytes that somebody holds: a vector, or a file that is mapped.
+/// A block over bytes that somebody holds: a vector, or a file.
 pub struct Block<B> {
-    bytes: B,
+    bytes: Arc<B>,
     series: Vec<(Labels, Vec<Place>)>,
     postings: Postings,
     span: Span,
@@ -142,23 +168,25 @@ impl<B> fmt::Debug for Block<B> {
     }
 }
 
-impl<B: AsRef<[u8]>> Block<B> {
+impl<B: Storage> Block<B> {
+    /// Reads the index; chunks are read when they are asked for.
     pub fn open(bytes: B) -> Result<Self, Broken> {
         const NO_BLOCK: Broken = Broken("it is no block");
-        let all = bytes.as_ref();
-        let (head, trailer) = all.split_last_chunk::<TRAILER>().ok_or(NO_BLOCK)?;
-        if !head.starts_with(MAGIC) {
+        let head_length = bytes.length().checked_sub(TRAILER).ok_or(NO_BLOCK)?;
+        let trailer = bytes.bytes(head_length, TRAILER)?.into_owned();
+        if head_length < MAGIC.len() || *bytes.bytes(0, MAGIC.len())? != *MAGIC {
             return Err(NO_BLOCK);
         }
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|n| trailer[at + n]));
         let checksum = u32::from_le_bytes(std::array::from_fn(|n| trailer[16 + n]));
         let start = usize::try_from(word(0)).map_err(|_| NO_BLOCK)?;
-        let index =
-            head.get(start..).filter(|index| index.len() as u64 == word(8)).ok_or(NO_BLOCK)?;
-        if crc32fast::hash(index) != checksum {
+        let length = head_length.checked_sub(start).filter(|length| *length as u64 == word(8));
+        let index = bytes.bytes(start, length.ok_or(NO_BLOCK)?)?;
+        if crc32fast::hash(&index) != checksum {
             return Err(Broken("the checksum of its index is another"));
         }
-        let series = read_index(index, start).ok_or(Broken("its index is not readable"))?;
+        let series = read_index(&index, start).ok_or(Broken("its index is not readable"))?;
+        drop(index);
         let mut postings = Postings::default();
         for (number, (labels, _)) in series.iter().enumerate() {
             postings.add(number as u32, labels);
@@ -167,7 +195,7 @@ impl<B: AsRef<[u8]>> Block<B> {
         let span = places
             .reduce(|a, b| Span::new(a.from_ms.min(b.from_ms), a.to_ms.max(b.to_ms)))
             .ok_or(Broken("it is empty"))?;
-        Ok(Self { bytes, series, postings, span })
+        Ok(Self { bytes: Arc::new(bytes), series, postings, span })
     }
 
     pub fn span(&self) -> Span {
@@ -178,9 +206,38 @@ impl<B: AsRef<[u8]>> Block<B> {
         self.series.len()
     }
 
-    fn part(&self, place: &Place) -> Part<'_> {
-        let bytes = &self.bytes.as_ref()[place.offset..place.offset + place.length];
-        Part::Chunk { span: place.span, bytes, checksum: Some(place.checksum) }
+    /// What [`Querier::select`] gives, without a hold on this value.
+    pub fn selected<'a>(&self, matchers: &[Matcher], span: Span) -> Vec<Selected<'a>>
+    where
+        B: 'a,
+    {
+        if !self.span.meets(span) {
+            return Vec::new();
+        }
+        let numbers = self.postings.select(matchers).into_iter();
+        let selected = numbers.filter_map(|number| {
+            let (labels, places) = &self.series[number as usize];
+            let from = places.partition_point(|place| place.span.to_ms < span.from_ms);
+            let to = places.partition_point(|place| place.span.from_ms <= span.to_ms);
+            let near = places.get(from..to).filter(|near| !near.is_empty())?;
+            let bytes: Arc<dyn Storage + 'a> = Arc::<B>::clone(&self.bytes);
+            let parts = vec![Part::Stored { bytes, places: near.into() }];
+            Some(Selected { labels: labels.clone(), parts })
+        });
+        selected.collect()
+    }
+
+    /// The series whose samples are no longer what was written, by their labels.
+    pub fn damaged(&self) -> Vec<Labels> {
+        let mut samples = Vec::new();
+        let mut damaged = Vec::new();
+        for selected in self.selected(&[], Span::ALL) {
+            let budget = Budget::new(u64::MAX, u64::MAX);
+            if selected.read(Span::ALL, &budget, &mut samples).is_err() {
+                damaged.push(selected.labels);
+            }
+        }
+        damaged
     }
 }
 
@@ -221,18 +278,19 @@ fn read_index(mut index: &[u8], end: usize) -> Option<Vec<(Labels, Vec<Place>)>>
     index.is_empty().then_some(series)
 }
 
-impl<B: AsRef<[u8]>> Querier for Block<B> {
+impl<B: Storage> Querier for Block<B> {
     fn select(&self, matchers: &[Matcher], span: Span) -> Vec<Selected<'_>> {
+        self.selected(matchers, span)
+    }
+
+    fn select_labels(&self, matchers: &[Matcher], span: Span) -> Vec<Labels> {
         if !self.span.meets(span) {
             return Vec::new();
         }
+        let meets = |places: &[Place]| places.iter().any(|place| place.span.meets(span));
         let numbers = self.postings.select(matchers).into_iter();
-        let selected = numbers.map(|number| {
-            let (labels, places) = &self.series[number as usize];
-            let near = places.iter().filter(|place| place.span.meets(span));
-            Selected { labels: labels.clone(), parts: near.map(|place| self.part(place)).collect() }
-        });
-        selected.filter(|selected| !selected.parts.is_empty()).collect()
+        let series = numbers.map(|number| &self.series[number as usize]);
+        series.filter(|(_, places)| meets(places)).map(|(labels, _)| labels.clone()).collect()
     }
 
     fn label_names(&self) -> Vec<String> {
@@ -247,11 +305,20 @@ impl<B: AsRef<[u8]>> Querier for Block<B> {
 /// Several blocks as one, for the span: what compaction and retention are made of. Of samples at one
 /// time, those of the first block count.
 pub fn merge(blocks: &[&dyn Querier], span: Span) -> Result<Option<Sealed>, ReadError> {
+    merge_within(blocks, span, &Budget::new(u64::MAX, u64::MAX))
+}
+
+/// The same with a budget, which may let damaged samples be left out.
+pub fn merge_within(
+    blocks: &[&dyn Querier],
+    span: Span,
+    budget: &Budget<'_>,
+) -> Result<Option<Sealed>, ReadError> {
     let union = Union(blocks.to_vec());
     let mut writer = BlockWriter::default();
     let mut samples = Vec::new();
     for selected in union.select(&[], span) {
-        selected.read(span, &Budget::new(u64::MAX, u64::MAX), &mut samples)?;
+        selected.read(span, budget, &mut samples)?;
         writer.add(&selected.labels, &samples);
     }
     Ok(writer.finish())

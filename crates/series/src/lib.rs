@@ -23,9 +23,9 @@ pub mod promql;
 mod query;
 mod sample;
 
-pub use block::{Block, BlockWriter, Sealed, merge};
-pub use head::{Head, HeadConfig, Outcome, SeriesId, Tally, TooManySeries};
+pub use block::{Block, BlockWriter, Sealed, Storage, merge, merge_within};
+pub use head::{Dumped, Head, HeadConfig, Outcome, SeriesId, Tally, TooManySeries};
 pub use labels::{Labels, NAME, Pair, Symbols, is_plain_name};
 pub use matcher::{BadPattern, Matcher, Op, anchored, compile};
-pub use query::{Budget, Querier, ReadError, Selected, Union};
+pub use query::{Budget, Querier, ReadError, Selected, Union, union};
 pub use sample::{STALE_BITS, Sample, Span};

@@ -76,6 +76,12 @@ impl Postings {
         merge(near.filter(|(value, _)| accepts(value)).map(|(_, numbers)| numbers))
     }
 
+    /// Values of each name, and how many series have them.
+    pub(crate) fn counts(&self) -> BTreeMap<&str, Vec<(&str, usize)>> {
+        let counted = |values| Values::iter(values).map(|(value, all)| (&**value, all.len()));
+        self.labels.iter().map(|(name, values)| (&**name, counted(values).collect())).collect()
+    }
+
     pub(crate) fn names(&self) -> impl Iterator<Item = &Arc<str>> {
         self.labels.keys()
     }

@@ -1,11 +1,14 @@
 //! What an evaluation asks for, and how much of it: [`Querier`] and [`Budget`].
 
 use std::borrow::Cow;
-use std::cell::Cell;
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::cell::{Cell, RefCell};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::block::{Place, Storage};
 use crate::chunk::{self, Broken};
 use crate::labels::Labels;
 use crate::matcher::Matcher;
@@ -15,6 +18,11 @@ use crate::sample::{Sample, Span};
 pub trait Querier {
     /// The series that all matchers accept and that may have samples in the span, ordered by labels.
     fn select(&self, matchers: &[Matcher], span: Span) -> Vec<Selected<'_>>;
+
+    /// The labels of the series that all matchers accept and that may have samples in the span, in order.
+    fn select_labels(&self, matchers: &[Matcher], span: Span) -> Vec<Labels> {
+        self.select(matchers, span).into_iter().map(|selected| selected.labels).collect()
+    }
 
     /// The names of labels, in order.
     fn label_names(&self) -> Vec<String>;
@@ -31,15 +39,28 @@ pub struct Selected<'a> {
 }
 
 /// Some samples of a series.
-#[derive(Debug)]
 pub(crate) enum Part<'a> {
     Plain(Cow<'a, [Sample]>),
-    /// Compressed, and the checksum that it must have when it lies in a block.
+    /// Compressed, in memory.
     Chunk {
         span: Span,
-        bytes: &'a [u8],
-        checksum: Option<u32>,
+        bytes: Arc<[u8]>,
     },
+    /// Chunks of a block, in the order of time.
+    Stored {
+        bytes: Arc<dyn Storage + 'a>,
+        places: Box<[Place]>,
+    },
+}
+
+impl fmt::Debug for Part<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Part::Plain(samples) => write!(f, "{} samples", samples.len()),
+            Part::Chunk { bytes, .. } => write!(f, "a chunk of {} bytes", bytes.len()),
+            Part::Stored { places, .. } => write!(f, "{} chunks of a block", places.len()),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -81,20 +102,17 @@ impl Selected<'_> {
                     let to = samples.partition_point(|sample| sample.at_ms <= span.to_ms);
                     out.extend_from_slice(&samples[from..to.max(from)]);
                 }
-                Part::Chunk { span: held, bytes, checksum } => {
-                    if !held.meets(span) {
-                        continue;
+                Part::Chunk { span: held, bytes } => {
+                    if held.meets(span) {
+                        self.tolerate(chunk::decode(bytes, out), "memory", *held, budget)?;
+                        if held.from_ms < span.from_ms || held.to_ms > span.to_ms {
+                            keep(out, start, span);
+                        }
                     }
-                    let wrong = checksum.is_some_and(|sum| crc32fast::hash(bytes) != sum);
-                    let read = if wrong {
-                        Err(Broken("its checksum is another"))
-                    } else {
-                        chunk::decode(bytes, out)
-                    };
-                    read.map_err(|source| self.damaged(source))?;
-                    if held.from_ms < span.from_ms || held.to_ms > span.to_ms {
-                        keep(out, start, span);
-                    }
+                }
+                Part::Stored { bytes, places } => {
+                    ordered &= self.read_stored(&**bytes, places, budget, out)?;
+                    keep(out, start, span);
                 }
             }
             budget.take_samples((out.len() - start) as u64)?;
@@ -110,10 +128,80 @@ impl Selected<'_> {
         Ok(())
     }
 
-    fn damaged(&self, source: Broken) -> ReadError {
-        ReadError::Damaged { labels: self.labels.to_string(), source }
+    /// Appends the samples of these chunks; returns whether they are in order.
+    fn read_stored(
+        &self,
+        storage: &dyn Storage,
+        places: &[Place],
+        budget: &Budget<'_>,
+        out: &mut Vec<Sample>,
+    ) -> Result<bool, ReadError> {
+        let mut ordered = true;
+        let mut rest = places;
+        while let Some(first) = rest.first() {
+            // Chunks of a series lie beside each other: they are read at once.
+            let mut end = first.offset.saturating_add(first.length);
+            let neighbours = rest[1..].iter().take_while(|place| {
+                let near = place.offset == end && end - first.offset < READ_BYTES_MAX;
+                end = end.saturating_add(if near { place.length } else { 0 });
+                near
+            });
+            let count = 1 + neighbours.count();
+            let (run, later) = rest.split_at(count);
+            rest = later;
+            let bytes = match storage.bytes(first.offset, end - first.offset) {
+                Ok(bytes) => bytes,
+                Err(broken) => {
+                    let span = Span::new(first.span.from_ms, run[count - 1].span.to_ms);
+                    self.tolerate(Err(broken), storage.name(), span, budget)?;
+                    continue;
+                }
+            };
+            for place in run {
+                let at = place.offset - first.offset;
+                let chunk = &bytes[at..at + place.length];
+                let start = out.len();
+                let read = match crc32fast::hash(chunk) == place.checksum {
+                    true => chunk::decode(chunk, out),
+                    false => Err(Broken("its checksum is another")),
+                };
+                self.tolerate(read, storage.name(), place.span, budget)?;
+                if start > 0 && start < out.len() {
+                    ordered &= out[start - 1].at_ms < out[start].at_ms;
+                }
+            }
+        }
+        Ok(ordered)
+    }
+
+    /// Damage is an error, or a note where the budget says so.
+    fn tolerate(
+        &self,
+        read: Result<(), Broken>,
+        place: &str,
+        span: Span,
+        budget: &Budget<'_>,
+    ) -> Result<(), ReadError> {
+        let Err(source) = read else { return Ok(()) };
+        let Some(damage) = &budget.damage else {
+            return Err(ReadError::Damaged { labels: self.labels.to_string(), source });
+        };
+        let mut damage = damage.borrow_mut();
+        if damage.len() < DAMAGE_MAX {
+            let (labels, from, to) = (&self.labels, span.from_ms, span.to_ms);
+            damage.insert(format!(
+                "samples of {labels} between {from} and {to} ms are damaged in {place} and left out"
+            ));
+        }
+        Ok(())
     }
 }
+
+/// More would take more memory than a chunk that is decoded; the samples of a day fit.
+const READ_BYTES_MAX: usize = 64 * 1024;
+
+/// Who is told of so many damaged chunks knows that more are.
+const DAMAGE_MAX: usize = 20;
 
 /// Drops what was added since `start` and lies outside of the span.
 fn keep(out: &mut Vec<Sample>, start: usize, span: Span) {
@@ -132,11 +220,24 @@ pub struct Budget<'a> {
     steps_max: u64,
     steps: Cell<u64>,
     stop: Option<&'a AtomicBool>,
+    /// What was damaged and left out, where that is wanted.
+    damage: Option<RefCell<BTreeSet<String>>>,
 }
 
 impl<'a> Budget<'a> {
     pub fn new(samples_max: u64, steps_max: u64) -> Self {
-        Self { samples_max, samples: Cell::new(0), steps_max, steps: Cell::new(0), stop: None }
+        let (samples, steps) = (Cell::new(0), Cell::new(0));
+        Self { samples_max, samples, steps_max, steps, stop: None, damage: None }
+    }
+
+    /// Leaves damaged samples out and says so, instead of refusing the whole.
+    pub fn tolerant(self) -> Self {
+        Self { damage: Some(RefCell::default()), ..self }
+    }
+
+    /// What was left out.
+    pub fn damage(&self) -> Vec<String> {
+        self.damage.iter().flat_map(|damage| damage.borrow().clone()).collect()
     }
 
     /// Ends the query once the flag is set.
@@ -190,16 +291,12 @@ pub struct Union<'a>(pub Vec<&'a dyn Querier>);
 
 impl Querier for Union<'_> {
     fn select(&self, matchers: &[Matcher], span: Span) -> Vec<Selected<'_>> {
-        let mut merged: BTreeMap<Labels, Vec<Part<'_>>> = BTreeMap::new();
-        for selected in self.0.iter().flat_map(|querier| querier.select(matchers, span)) {
-            match merged.entry(selected.labels) {
-                Entry::Vacant(place) => {
-                    place.insert(selected.parts);
-                }
-                Entry::Occupied(mut place) => place.get_mut().extend(selected.parts),
-            }
-        }
-        merged.into_iter().map(|(labels, parts)| Selected { labels, parts }).collect()
+        union(self.0.iter().flat_map(|querier| querier.select(matchers, span)))
+    }
+
+    fn select_labels(&self, matchers: &[Matcher], span: Span) -> Vec<Labels> {
+        let all = self.0.iter().flat_map(|querier| querier.select_labels(matchers, span));
+        all.collect::<BTreeSet<Labels>>().into_iter().collect()
     }
 
     fn label_names(&self) -> Vec<String> {
@@ -209,6 +306,23 @@ impl Querier for Union<'_> {
     fn label_values(&self, name: &str) -> Vec<String> {
         sorted(self.0.iter().flat_map(|querier| querier.label_values(name)))
     }
+}
+
+/// The same series once, with the parts of all in the order in which they come.
+pub fn union<'a>(all: impl Iterator<Item = Selected<'a>>) -> Vec<Selected<'a>> {
+    let mut places: HashMap<Labels, usize> = HashMap::new();
+    let mut merged: Vec<Selected<'a>> = Vec::new();
+    for selected in all {
+        match places.entry(selected.labels.clone()) {
+            Entry::Vacant(place) => {
+                place.insert(merged.len());
+                merged.push(selected);
+            }
+            Entry::Occupied(place) => merged[*place.get()].parts.extend(selected.parts),
+        }
+    }
+    merged.sort_unstable_by(|a, b| a.labels.cmp(&b.labels));
+    merged
 }
 
 fn sorted(words: impl Iterator<Item = String>) -> Vec<String> {

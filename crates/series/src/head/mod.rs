@@ -8,6 +8,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use crate::block::{BlockWriter, Sealed};
+use crate::chunk::Broken;
 use crate::labels::{Labels, Symbols};
 use crate::matcher::Matcher;
 use crate::postings::Postings;
@@ -33,6 +34,20 @@ impl Default for HeadConfig {
 /// A series of a head: faster than its labels for whoever writes to it again and again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SeriesId(u32);
+
+impl SeriesId {
+    pub fn number(self) -> u32 {
+        self.0
+    }
+}
+
+/// A series as [`Head::dump`] gives it.
+#[derive(Clone, Debug)]
+pub struct Dumped<'a> {
+    pub source: &'a str,
+    pub labels: &'a Labels,
+    pub chunks: Vec<Arc<[u8]>>,
+}
 
 /// What became of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +121,8 @@ pub struct Head {
     series: Vec<Option<Box<MemSeries>>>,
     postings: Postings,
     sources: BTreeMap<Arc<str>, Source>,
+    /// What is older is on its way into a block, and takes no more samples.
+    floor_ms: Option<i64>,
 }
 
 /// Labels bring their hash along.
@@ -164,6 +181,9 @@ impl Head {
     }
 
     pub fn append(&mut self, id: SeriesId, sample: Sample) -> Outcome {
+        if self.floor_ms.is_some_and(|floor_ms| sample.at_ms < floor_ms) {
+            return Outcome::TooOld;
+        }
         match self.series.get_mut(id.0 as usize) {
             Some(Some(series)) => series.append(sample, self.config.out_of_order_ms),
             Some(None) | None => Outcome::NoSeries,
@@ -185,26 +205,87 @@ impl Head {
         Ok(tally)
     }
 
+    /// Takes no more samples from before this time, until [`Head::forget`]: they are being sealed.
+    pub fn close_before(&mut self, at_ms: i64) {
+        self.floor_ms = Some(at_ms);
+    }
+
+    /// Takes late samples again, where sealing came to nothing.
+    pub fn reopen(&mut self) {
+        self.floor_ms = None;
+    }
+
     /// A block of all samples before this time, or nothing when there are none. They stay in the head
     /// until [`Head::forget`], so that whoever writes the block to a disk loses nothing when that fails.
     pub fn seal(&self, before_ms: i64) -> Option<Sealed> {
         let span = Span::new(i64::MIN, before_ms.checked_sub(1)?);
         let mut writer = BlockWriter::default();
-        let mut samples = Vec::new();
-        let mut ids: Vec<(&Labels, SeriesId)> = self.ids.iter().map(|(l, id)| (l, *id)).collect();
-        ids.sort_unstable();
-        for (labels, id) in ids {
-            let Some(Some(series)) = self.series.get(id.0 as usize) else { continue };
-            let selected = Selected { labels: labels.clone(), parts: series.parts() };
-            let read = selected.read(span, &Budget::new(u64::MAX, u64::MAX), &mut samples);
-            read.expect("chunks in memory are as they were made");
-            writer.add(labels, &samples);
+        for id in self.in_order() {
+            self.seal_series(id, span, &mut writer);
         }
         writer.finish()
     }
 
+    /// All series in the order in which a block wants them.
+    pub fn in_order(&self) -> Vec<SeriesId> {
+        let mut ids: Vec<(&Labels, SeriesId)> = self.ids.iter().map(|(l, id)| (l, *id)).collect();
+        ids.sort_unstable();
+        ids.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// One series of [`Head::seal`], so that nobody has to wait until all are sealed.
+    pub fn seal_series(&self, id: SeriesId, span: Span, writer: &mut BlockWriter) {
+        let Some(Some(series)) = self.series.get(id.0 as usize) else { return };
+        if series.span().is_none_or(|held| !held.meets(span)) {
+            return;
+        }
+        let selected = Selected { labels: series.labels().clone(), parts: series.parts() };
+        let mut samples = Vec::new();
+        let read = selected.read(span, &Budget::new(u64::MAX, u64::MAX), &mut samples);
+        read.expect("chunks in memory are as they were made");
+        writer.add(series.labels(), &samples);
+    }
+
+    /// What a series is, whose it is, and its samples as chunks that [`Head::adopt`] takes; nothing
+    /// when it is gone. For copies of the head.
+    pub fn dump(&self, id: SeriesId) -> Option<Dumped<'_>> {
+        let series = self.series.get(id.0 as usize)?.as_ref()?;
+        let (source, labels, chunks) = (series.source(), series.labels(), series.chunks());
+        Some(Dumped { source, labels, chunks })
+    }
+
+    /// Takes a chunk of [`Head::dump`].
+    pub fn adopt(&mut self, id: SeriesId, chunk: &[u8]) -> Result<(), Broken> {
+        let mut samples = Vec::new();
+        match self.series.get_mut(id.0 as usize) {
+            Some(Some(series)) => series.adopt(chunk, &mut samples),
+            Some(None) | None => Err(Broken("there is no series for it")),
+        }
+    }
+
+    /// What [`Querier::select`] gives, without a hold on the head: chunks are shared, and of each series
+    /// only the newest samples are copied.
+    pub fn select_shared(&self, matchers: &[Matcher], span: Span) -> Vec<Selected<'static>> {
+        let parts = MemSeries::shared_parts;
+        self.near(matchers, span)
+            .into_iter()
+            .map(|series| Selected { labels: series.labels().clone(), parts: parts(series) })
+            .collect()
+    }
+
+    /// The series that all matchers accept with samples in the span, in the order of their labels.
+    fn near(&self, matchers: &[Matcher], span: Span) -> Vec<&MemSeries> {
+        let numbers = self.postings.select(matchers).into_iter();
+        let series = numbers.filter_map(|number| self.series[number as usize].as_deref());
+        let mut near: Vec<&MemSeries> =
+            series.filter(|series| series.span().is_some_and(|held| held.meets(span))).collect();
+        near.sort_unstable_by(|a, b| a.labels().cmp(b.labels()));
+        near
+    }
+
     /// Forgets all samples before this time, and the series that have none left. Returns how many series.
     pub fn forget(&mut self, before_ms: i64) -> usize {
+        self.floor_ms = None;
         let mut gone = HashSet::new();
         for (number, place) in self.series.iter_mut().enumerate() {
             let Some(series) = place else { continue };
@@ -229,6 +310,11 @@ impl Head {
         self.ids.len()
     }
 
+    /// For each label name how many values it has, and for each value how many series.
+    pub fn cardinality(&self) -> BTreeMap<&str, Vec<(&str, usize)>> {
+        self.postings.counts()
+    }
+
     /// From the oldest to the newest sample.
     pub fn span(&self) -> Option<Span> {
         let spans = self.series.iter().flatten().filter_map(|series| series.span());
@@ -247,15 +333,14 @@ fn worst_label<'a>(all: impl Iterator<Item = &'a Labels>) -> Option<(String, usi
 
 impl Querier for Head {
     fn select(&self, matchers: &[Matcher], span: Span) -> Vec<Selected<'_>> {
-        let numbers = self.postings.select(matchers);
-        let mut selected: Vec<Selected<'_>> = numbers
+        self.near(matchers, span)
             .into_iter()
-            .filter_map(|number| self.series[number as usize].as_ref())
-            .filter(|series| series.span().is_some_and(|held| held.meets(span)))
             .map(|series| Selected { labels: series.labels().clone(), parts: series.parts() })
-            .collect();
-        selected.sort_unstable_by(|a, b| a.labels.cmp(&b.labels));
-        selected
+            .collect()
+    }
+
+    fn select_labels(&self, matchers: &[Matcher], span: Span) -> Vec<Labels> {
+        self.near(matchers, span).into_iter().map(|series| series.labels().clone()).collect()
     }
 
     fn label_names(&self) -> Vec<String> {

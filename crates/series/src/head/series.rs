@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::chunk;
+use crate::chunk::{self, Broken};
 use crate::labels::Labels;
 use crate::query::Part;
 use crate::sample::{Sample, Span};
@@ -16,6 +16,9 @@ const OPEN_MAX: usize = 32;
 
 /// A chunk grows until it has this many: a step further compresses it anew.
 const GROWN: usize = 128;
+
+/// No chunk of a series becomes larger.
+const CHUNK_MAX: usize = GROWN + OPEN_MAX;
 
 #[derive(Debug)]
 pub(super) struct MemSeries {
@@ -32,7 +35,7 @@ pub(super) struct MemSeries {
 struct Chunk {
     span: Span,
     count: u16,
-    bytes: Box<[u8]>,
+    bytes: Arc<[u8]>,
 }
 
 impl Chunk {
@@ -40,7 +43,7 @@ impl Chunk {
         Self {
             span: Span::new(samples[0].at_ms, samples[samples.len() - 1].at_ms),
             count: u16::try_from(samples.len()).expect("a chunk is small"),
-            bytes: chunk::encode(samples).into_boxed_slice(),
+            bytes: chunk::encode(samples).into(),
         }
     }
 
@@ -120,18 +123,61 @@ impl MemSeries {
     }
 
     pub(super) fn parts(&self) -> Vec<Part<'_>> {
+        self.parts_by(Cow::Borrowed)
+    }
+
+    /// The same without a hold on the series: chunks are shared, the newest samples copied.
+    pub(super) fn shared_parts(&self) -> Vec<Part<'static>> {
+        self.parts_by(|samples| Cow::Owned(samples.to_vec()))
+    }
+
+    fn parts_by<'a, 'b>(
+        &'a self,
+        plain: impl Fn(&'a [Sample]) -> Cow<'b, [Sample]>,
+    ) -> Vec<Part<'b>> {
         let mut parts = Vec::with_capacity(self.chunks.len() + 2);
-        parts.extend(self.chunks.iter().map(|chunk| Part::Chunk {
-            span: chunk.span,
-            bytes: &chunk.bytes,
-            checksum: None,
-        }));
+        parts.extend(
+            self.chunks
+                .iter()
+                .map(|chunk| Part::Chunk { span: chunk.span, bytes: Arc::clone(&chunk.bytes) }),
+        );
         for samples in [&self.open, &self.late] {
             if !samples.is_empty() {
-                parts.push(Part::Plain(Cow::Borrowed(samples)));
+                parts.push(Part::Plain(plain(samples)));
             }
         }
         parts
+    }
+
+    /// Everything as chunks, for [`MemSeries::adopt`].
+    pub(super) fn chunks(&self) -> Vec<Arc<[u8]>> {
+        let mut chunks: Vec<Arc<[u8]>> =
+            self.chunks.iter().map(|chunk| Arc::clone(&chunk.bytes)).collect();
+        for samples in [&self.open, &self.late] {
+            chunks.extend(
+                samples.chunks(chunk::CHUNK_SAMPLES_MAX).map(|part| chunk::encode(part).into()),
+            );
+        }
+        chunks
+    }
+
+    /// Takes a chunk back. What is not later than all that is there is late.
+    pub(super) fn adopt(&mut self, bytes: &[u8], samples: &mut Vec<Sample>) -> Result<(), Broken> {
+        samples.clear();
+        chunk::decode(bytes, samples)?;
+        let Some(first) = samples.first() else { return Ok(()) };
+        let later = self.newest().is_none_or(|newest| newest < first.at_ms);
+        let whole = later && self.open.is_empty() && samples.len() > OPEN_MAX;
+        if whole && samples.len() <= CHUNK_MAX {
+            let span = Span::new(first.at_ms, samples[samples.len() - 1].at_ms);
+            let count = samples.len() as u16;
+            self.chunks.push(Chunk { span, count, bytes: bytes.into() });
+            return Ok(());
+        }
+        for sample in samples.iter() {
+            self.append(*sample, i64::MAX);
+        }
+        Ok(())
     }
 
     pub(super) fn span(&self) -> Option<Span> {

@@ -95,7 +95,8 @@ fn an_active_series_takes_less_than_two_kilobytes() {
         .iter()
         .map(|part| match part {
             crate::query::Part::Plain(samples) => samples.len() * 16,
-            crate::query::Part::Chunk { bytes, .. } => bytes.len() + 48,
+            crate::query::Part::Chunk { bytes, .. } => bytes.len() + 64,
+            crate::query::Part::Stored { .. } => 0,
         })
         .sum();
     assert!(chunks < 1500, "{chunks}");

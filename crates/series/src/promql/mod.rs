@@ -11,7 +11,9 @@ mod format;
 mod functions;
 mod lexer;
 mod parse;
+mod print;
 mod token;
+mod tree;
 mod value;
 
 #[cfg(test)]
@@ -25,7 +27,9 @@ pub use eval::{Answer, Error, Options, Query, evaluate};
 pub use format::{format_value, format_value_plainly};
 pub use functions::{FUNCTIONS, Function, More, function};
 pub use parse::{ParseError, parse, parse_selector};
+pub use print::{duration as format_duration, format};
 pub use token::{Aggregation, Op, Place};
+pub use tree::to_json as tree_json;
 pub use value::{Point, Points, Value, error_json};
 
 #[expect(unused_imports, reason = "the documentation names it")]

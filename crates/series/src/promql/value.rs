@@ -135,12 +135,12 @@ fn put_seconds(out: &mut String, at_ms: i64) {
 
 /// Go escapes what HTML would read in all texts but those of labels.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Escape {
+pub(super) enum Escape {
     Json,
     Html,
 }
 
-fn put_text(out: &mut String, text: &str, escape: Escape) {
+pub(super) fn put_text(out: &mut String, text: &str, escape: Escape) {
     out.push('"');
     for c in text.chars() {
         match c {

@@ -1,15 +1,12 @@
 //! A Prometheus of our own, with blocks that promtool has made, until it is dropped.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use tombolo_series::promql::Query;
-
 pub(crate) struct Server {
     child: Child,
-    address: String,
+    pub(crate) address: String,
     _folder: tempfile::TempDir,
 }
 
@@ -53,36 +50,6 @@ impl Server {
         // What it says later would fill the pipe and stop it.
         std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
         Self { child, address: address.unwrap(), _folder: folder }
-    }
-
-    /// The body of its answer.
-    pub(crate) fn ask(&self, text: &str, query: Query) -> String {
-        let seconds = |ms: i64| format!("{:.3}", ms as f64 / 1000.0);
-        let (path, rest) = match query.step_ms {
-            None => ("query", format!("time={}", seconds(query.start_ms))),
-            Some(step) => (
-                "query_range",
-                format!(
-                    "start={}&end={}&step={}",
-                    seconds(query.start_ms),
-                    seconds(query.end_ms),
-                    seconds(step)
-                ),
-            ),
-        };
-        let escaped: String = text.bytes().map(|byte| format!("%{byte:02X}")).collect();
-        let body = format!("query={escaped}&{rest}");
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        write!(
-            stream,
-            "POST /api/v1/{path} HTTP/1.0\r\nContent-Type: application/x-www-form-urlencoded\r\n\
-             Content-Length: {}\r\n\r\n{body}",
-            body.len()
-        )
-        .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
     }
 }
 

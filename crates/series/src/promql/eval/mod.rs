@@ -168,8 +168,10 @@ pub fn evaluate(
     };
     let grid = Grid { start_ms: query.start_ms, step_ms, count: steps as usize + 1 };
     let value = evaluator.whole(expr, &grid)?;
-    let limit = |notes: RefCell<BTreeSet<String>>| notes.into_inner().into_iter().collect();
-    Ok(Answer { value, warnings: limit(evaluator.warnings), infos: limit(evaluator.infos) })
+    let told = |notes: RefCell<BTreeSet<String>>| notes.into_inner().into_iter().collect();
+    let mut warnings: Vec<String> = told(evaluator.warnings);
+    warnings.extend(budget.damage());
+    Ok(Answer { value, warnings, infos: told(evaluator.infos) })
 }
 
 impl Evaluator<'_> {
@@ -238,6 +240,7 @@ impl Evaluator<'_> {
         if grid.count > 1 && self.is_invariant(expr) {
             // It is the same at every step: once is enough.
             let mut lines = self.eval(expr, &grid.first())?;
+            self.budget.take_steps((lines.len() * grid.count) as u64)?;
             for line in &mut lines {
                 line.values.resize(grid.count, line.values[0]);
             }
