@@ -1,4 +1,5 @@
-//! Telemetry between machines. Start at [`wire`]: what arrives from agents, collectors and other
-//! Prometheus servers, as samples of `tombolo_series`. No clock and no runtime: who calls has them.
+//! Telemetry between machines and on the disk. Start at [`wire`]: what arrives from agents, collectors and
+//! other Prometheus servers, as samples of `tombolo_series`; then [`store`], where they last.
 
+pub mod store;
 pub mod wire;

@@ -3,7 +3,8 @@
 //! Everything here reads what a stranger wrote. The messages are read field by field from the bytes
 //! ([`protobuf`]), so that a bound of [`Limits`] is checked before memory is taken for what it bounds.
 
-mod protobuf;
+pub(crate) mod protobuf;
+pub mod remote_read;
 pub mod remote_write;
 
 use tombolo_series::{Labels, Sample};
@@ -69,7 +70,7 @@ impl MetricKind {
         MetricKind::ALL.into_iter().find(|kind| kind.word() == word)
     }
 
-    fn of_number(number: u64) -> MetricKind {
+    pub(crate) fn of_number(number: u64) -> MetricKind {
         let place = usize::try_from(number).unwrap_or(usize::MAX);
         MetricKind::ALL.get(place).copied().unwrap_or_default()
     }

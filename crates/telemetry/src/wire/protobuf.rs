@@ -48,7 +48,7 @@ const SHORT: Error = Error::Malformed("it ends too early");
 
 /// The fields of a message, in the order in which they were written.
 #[derive(Clone, Debug)]
-pub(super) struct Fields<'a>(pub(super) &'a [u8]);
+pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Fields<'a> {
     /// The number of the next field and its value; `None` at the end.
@@ -76,7 +76,7 @@ impl<'a> Fields<'a> {
         Ok(Some((key >> 3, value)))
     }
 
-    pub(super) fn varint(&mut self) -> Result<u64, Error> {
+    pub(crate) fn varint(&mut self) -> Result<u64, Error> {
         let mut number = 0;
         for (place, byte) in self.0.iter().enumerate().take(10) {
             number |= u64::from(byte & 0x7f) << (7 * place);
@@ -95,7 +95,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-pub(super) fn put_varint(out: &mut Vec<u8>, mut number: u64) {
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number.to_le_bytes()[0] | 0x80);
         number >>= 7;

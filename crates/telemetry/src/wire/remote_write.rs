@@ -49,10 +49,16 @@ pub fn decode(version: Version, body: &[u8], limits: &Limits) -> Result<Batch, E
     }
 }
 
-fn decompress(body: &[u8], limits: &Limits) -> Result<Vec<u8>, Error> {
+/// How much memory a body will take, if it may.
+pub fn unpacked_bytes(body: &[u8], limits: &Limits) -> Result<usize, Error> {
     // The length stands in front; a body that lies about it is refused by the decoder.
     let length = snap::raw::decompress_len(body).map_err(|_| Error::NotSnappy)?;
     Limits::check(length, limits.bytes_max, "bytes")?;
+    Ok(length)
+}
+
+pub(super) fn decompress(body: &[u8], limits: &Limits) -> Result<Vec<u8>, Error> {
+    unpacked_bytes(body, limits)?;
     snap::raw::Decoder::new().decompress_vec(body).map_err(|_| Error::NotSnappy)
 }
 
@@ -242,18 +248,8 @@ pub fn encode(version: Version, series: &[Series], metadata: &[Metadata]) -> Vec
 }
 
 fn encode_v1(series: &[Series], metadata: &[Metadata]) -> Vec<u8> {
-    let (mut out, mut one, mut inner) = (Vec::new(), Vec::new(), Vec::new());
-    for Series { labels, samples } in series {
-        one.clear();
-        for (name, value) in labels.iter() {
-            inner.clear();
-            put_bytes(&mut inner, 1, name.as_bytes());
-            put_bytes(&mut inner, 2, value.as_bytes());
-            put_message(&mut one, 1, &inner);
-        }
-        put_samples(&mut one, &mut inner, samples);
-        put_message(&mut out, 1, &one);
-    }
+    let (mut out, mut one) = (Vec::new(), Vec::new());
+    put_series(&mut out, series);
     for told in metadata {
         one.clear();
         put_number(&mut one, 1, told.kind as u64);
@@ -263,6 +259,22 @@ fn encode_v1(series: &[Series], metadata: &[Metadata]) -> Vec<u8> {
         put_message(&mut out, 3, &one);
     }
     out
+}
+
+/// Series as 1.0 has them.
+pub(super) fn put_series(out: &mut Vec<u8>, series: &[Series]) {
+    let (mut one, mut inner) = (Vec::new(), Vec::new());
+    for Series { labels, samples } in series {
+        one.clear();
+        for (name, value) in labels.iter() {
+            inner.clear();
+            put_bytes(&mut inner, 1, name.as_bytes());
+            put_bytes(&mut inner, 2, value.as_bytes());
+            put_message(&mut one, 1, &inner);
+        }
+        put_samples(&mut one, &mut inner, samples);
+        put_message(out, 1, &one);
+    }
 }
 
 fn put_samples(out: &mut Vec<u8>, inner: &mut Vec<u8>, samples: &[Sample]) {
