@@ -173,6 +173,11 @@ pub(crate) fn is_facade(path: &str) -> bool {
     FACADES.iter().any(|facade| path.starts_with(facade))
 }
 
+/// Whether a request asks for metrics, which takes a processor as a search for places does.
+pub(crate) fn is_metrics_query(path: &str) -> bool {
+    path.starts_with("/prometheus/") && path != "/prometheus/api/v1/write"
+}
+
 /// Under what the size of the last answer to a list is remembered.
 pub(crate) fn collection(Target { group, resource, namespace, .. }: &Target) -> String {
     format!("{group}/{resource}/{}", namespace.as_deref().unwrap_or_default())
@@ -251,6 +256,13 @@ mod tests {
         for path in ["/api/v1/namespaces", "/tombolo/join", "/readyz", "/api/v3/healthcheck"] {
             assert!(!is_facade(path), "{path}");
         }
+    }
+
+    #[test]
+    fn asking_for_metrics_is_a_search_and_writing_them_is_not() {
+        assert!(is_metrics_query("/prometheus/api/v1/query_range"));
+        assert!(!is_metrics_query("/prometheus/api/v1/write"));
+        assert!(!is_metrics_query("/tombolo/loops"));
     }
 
     #[test]

@@ -101,7 +101,10 @@ async fn pass(
         }
         (level, Arrival::Whole) => {
             let (body, _held) = arrive(&payer, body).await?;
-            let work = flow::work(&parts.method, &path);
+            let work = match flow::is_metrics_query(parts.uri.path()) {
+                true => Work::Searching,
+                false => flow::work(&parts.method, &path),
+            };
             let width = match (work, flow::is_facade(parts.uri.path())) {
                 // Each client has one of these at a time, however large its question is.
                 (Work::Searching, _) => 1,

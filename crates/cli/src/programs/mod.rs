@@ -12,6 +12,7 @@ mod heap;
 mod kept;
 mod lighthouse;
 mod loops;
+mod metrics;
 mod up;
 
 use clap::Subcommand;

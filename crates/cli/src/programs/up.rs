@@ -24,7 +24,7 @@ use tombolo_identity::{Subject, tls};
 use tombolo_store::Store;
 
 use super::agent::DockerArgs;
-use super::{beside, explanations, kept, loops};
+use super::{beside, explanations, kept, loops, metrics};
 use crate::failure::{Exit, Failure};
 use crate::{output, places, vault};
 
@@ -180,10 +180,13 @@ async fn serve(args: &UpArgs, data: &Path, part: &Part) -> anyhow::Result<()> {
     let jobs = tombolo_facade::Index::default();
     let routes = tombolo_facade::router(jobs.clone()).merge(loops::route(board.clone()));
     let routes = match part {
-        // It decides nothing that could be explained.
+        // It decides nothing that could be explained, and nobody measures anything for it.
         Part::Lighthouse => routes,
         Part::LoopsAndAgent { .. } | Part::Loops | Part::LoopsAndDemo => {
-            routes.merge(explanations::routes(Explainer::new(board.clone())))
+            let metrics = metrics::service(data);
+            metrics::open_ahead(&metrics);
+            let explained = explanations::routes(Explainer::new(board.clone()));
+            routes.merge(explained).merge(metrics::routes(metrics))
         }
     };
     let api = api.streaming(gate.router()).serving(routes).telling_of(loops::health(board.clone()));

@@ -92,6 +92,12 @@ pub enum Class {
     /// The REST APIs of other projects. Behind them a caller does with resources what the rows on
     /// those allow.
     Facades,
+    /// What was measured: samples of a namespace, or of machines where they are in none.
+    Metrics,
+    /// Where metrics are asked for. What is seen there is as the row on metrics says.
+    MetricsQueries,
+    /// Where metrics are written. Whose they are is as the door says, not as the sender does.
+    MetricsWriting,
     OtherPaths,
 }
 
@@ -244,6 +250,22 @@ pub const RULES: &[Rule] = &[
         classes: &[Explanations],
         extent: Extent::Anywhere,
     },
+    // What an application measures of itself says more than that it runs: its users, its turnover. Who
+    // runs another application need not know; who looks after all of them may.
+    Rule { roles: &[Guest, Manager], verbs: READ, classes: &[Metrics], extent: Extent::Anywhere },
+    Rule { roles: &[User], verbs: READ, classes: &[Metrics], extent: Extent::OwnNamespace },
+    Rule {
+        roles: &[Guest, User, Manager],
+        verbs: &[Verb::Get, Verb::Create],
+        classes: &[MetricsQueries],
+        extent: Extent::Anywhere,
+    },
+    Rule {
+        roles: &[User, Manager, Agent, SiteAgent],
+        verbs: &[Verb::Create],
+        classes: &[MetricsWriting],
+        extent: Extent::Anywhere,
+    },
     // An agent converges to Assignments and reports on them; it never makes or deletes one. Of the
     // object beside its status it may change one thing, which the apiserver sees to: it takes hold of
     // an Assignment, and lets go of one that is being deleted.
@@ -345,6 +367,7 @@ pub const RULES: &[Rule] = &[
             OwnReviews,
             Reviews,
             AllKinds,
+            Metrics,
         ],
         extent: Extent::Anywhere,
     },
@@ -361,6 +384,8 @@ pub const RULES: &[Rule] = &[
             Explanations,
             Administration,
             Facades,
+            MetricsQueries,
+            MetricsWriting,
             OtherPaths,
         ],
         extent: Extent::Anywhere,
@@ -378,6 +403,7 @@ const KINDS: &[(&str, &str, Class)] = &[
     (GROUP, "links", Links),
     (GROUP, "policies", Policies),
     (GROUP, "jointokens", JoinTokens),
+    (GROUP, "metrics", Metrics),
     ("", "namespaces", Namespaces),
     ("", "configmaps", ConfigMaps),
     ("", "secrets", Secrets),
@@ -405,6 +431,8 @@ const PATHS: &[(&str, Class)] = &[
     ("/characterization", Facades),
     ("/jobmanager", Facades),
     ("/matchmake", Facades),
+    ("/prometheus/api/v1/write", MetricsWriting),
+    ("/prometheus", MetricsQueries),
     ("/api", Discovery),
     ("/apis", Discovery),
     ("/openapi", Discovery),
@@ -459,6 +487,9 @@ impl Class {
         Explanations,
         Administration,
         Facades,
+        Metrics,
+        MetricsQueries,
+        MetricsWriting,
         OtherPaths,
     ];
 
@@ -507,6 +538,9 @@ impl Class {
             Explanations => "where apps would be placed, why, what if",
             Administration => "backup, restore, audit",
             Facades => "facades (then as the rows on resources say)",
+            Metrics => "metrics",
+            MetricsQueries => "queries for metrics (then as the row on metrics says)",
+            MetricsWriting => "writing metrics",
             OtherPaths => "any other path",
         }
     }
@@ -563,6 +597,9 @@ impl Class {
             Facades => {
                 Members::Paths(&["/api/v3/*", "/characterization", "/jobmanager/*", "/matchmake"])
             }
+            Metrics => ours(&["metrics"]),
+            MetricsQueries => Members::Paths(&["/prometheus/*"]),
+            MetricsWriting => Members::Paths(&["/prometheus/api/v1/write"]),
             OtherPaths => Members::Paths(&["*"]),
         }
     }

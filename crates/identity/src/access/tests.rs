@@ -53,6 +53,7 @@ const RESOURCES: &[(&str, &str, &str)] = &[
     ("tombolo.dev", "links", ""),
     ("tombolo.dev", "policies", ""),
     ("tombolo.dev", "jointokens", ""),
+    ("tombolo.dev", "metrics", ""),
     ("", "namespaces", ""),
     ("", "namespaces", "finalize"),
     ("", "configmaps", ""),
@@ -99,6 +100,8 @@ const PATHS: &[&str] = &[
     "/api/v3/healthcheck",
     "/api/v3/deployment/",
     "/matchmake",
+    "/prometheus/api/v1/query",
+    "/prometheus/api/v1/write",
 ];
 
 /// Namespace, site, node and name of the thing: the subjects' own, that of a sibling at the same
@@ -367,6 +370,7 @@ fn the_list_of_rules_follows_the_namespace() {
         get,create /tombolo/join,/tombolo/nonce,/tombolo/renew
         get /tombolo/controllers
         get,create /tombolo/errands
+        create /prometheus/api/v1/write
     "#]]
     .assert_eq(&lines(RoleName::Agent, ""));
     assert!(lines(RoleName::SiteAgent, "").contains(r#"named "site-north""#));
