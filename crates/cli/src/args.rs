@@ -7,6 +7,7 @@ mod complete;
 mod daily;
 mod files;
 mod kinds;
+mod metrics;
 mod objects;
 mod placing;
 mod policy;
@@ -32,6 +33,7 @@ pub(crate) use daily::{
 };
 pub(crate) use files::{ApplyArgs, ConvertArgs, DiffArgs, ValidateArgs};
 pub(crate) use kinds::{ApiResourcesArgs, CrdsArgs, ExplainArgs, SchemaArgs};
+pub(crate) use metrics::{MetricsCommand, QueryArgs, QueryFormat};
 pub(crate) use objects::{DeleteArgs, DescribeArgs, EventsArgs, GetArgs, Selection, WaitArgs};
 pub(crate) use placing::{
     InstanceArgs, MatchArgs, PlanArgs, SearchArgs, SimCommand, WhatIfArgs, WhyArgs,
@@ -152,6 +154,13 @@ Examples:
     PortForward(PortForwardArgs),
     Cp(CpArgs),
     Events(EventsArgs),
+    Query(QueryArgs),
+    #[command(subcommand)]
+    #[command(after_help = "\
+Examples:
+  tombolo metrics ls node_
+  tombolo metrics describe node_load1")]
+    Metrics(MetricsCommand),
     Explain(ExplainArgs),
     ApiResources(ApiResourcesArgs),
     Schema(SchemaArgs),

@@ -4,6 +4,7 @@ mod api_resources;
 mod apply;
 mod archive;
 mod audit;
+mod chart;
 mod completion;
 mod components;
 mod config;
@@ -25,10 +26,12 @@ mod logs;
 mod logs_follow;
 mod loops;
 mod matching;
+mod metrics;
 mod placements;
 mod plan;
 mod policy;
 mod port_forward;
+mod query;
 mod rollout;
 mod schema;
 mod selection;
@@ -93,6 +96,8 @@ pub(crate) async fn run(shell: &mut Shell, command: ShellCommand) -> Result<Exit
         ShellCommand::Create(command) => create::run(shell, &command).await,
         ShellCommand::Backup(args) => archive::backup(shell, &args).await,
         ShellCommand::Restore(args) => archive::restore(shell, &args).await,
+        ShellCommand::Query(args) => query::run(shell, &args).await,
+        ShellCommand::Metrics(command) => metrics::run(shell, &command).await,
         ShellCommand::Audit(args) => audit::run(shell, &args).await,
         ShellCommand::Loops(args) => loops::run(shell, &args).await,
         ShellCommand::Config(command) => config::run(shell, &command),
