@@ -14,13 +14,17 @@ mod etcd;
 mod fleet;
 pub mod hostile;
 mod image;
+mod ingest;
 mod machine;
 mod network;
 mod numbers;
 mod overload;
+mod peer;
 mod placement;
 mod policy;
 mod relay;
+mod samples;
+mod series;
 mod server;
 mod store;
 mod watch;
@@ -117,6 +121,16 @@ pub const BENCHES: &[Bench] = &[
         name: "network",
         help: "How well few probes tell of a whole network, and what they cost: 490 machines, 200 placements",
         run: |_, _| async { network::run() }.boxed_local(),
+    },
+    Bench {
+        name: "series",
+        help: "Samples a second into the store of metrics, bytes a sample, memory a series, a restart",
+        run: |folder, _| async { series::run(folder) }.boxed_local(),
+    },
+    Bench {
+        name: "ingest",
+        help: "Remote-write and queries of dashboards over HTTP, beside a real Prometheus",
+        run: |folder, _| ingest::run(folder).boxed_local(),
     },
     Bench {
         name: "placement",
