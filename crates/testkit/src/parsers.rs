@@ -206,6 +206,9 @@ pub const PARSERS: &[Parser] = &[
             use tombolo_series::promql;
             let query = text(data);
             let Ok(expr) = promql::parse(&query) else { return };
+            let tree: Result<Value, _> = serde_json::from_str(&promql::tree_json(&expr));
+            assert!(tree.is_ok(), "the tree of a query is JSON");
+            let _ = promql::format(&expr);
             let mut head = tombolo_series::Head::default();
             let samples: Vec<_> =
                 (0..40).map(|n| tombolo_series::Sample::new(n * 15_000, n as f64)).collect();
@@ -245,6 +248,33 @@ pub const PARSERS: &[Parser] = &[
                 assert_eq!(arch.to_string().parse::<Arch>().expect("ours"), arch);
             }
         },
+    },
+    Parser {
+        name: "remote-read",
+        // A request for `up` from 0 to 9, and one that claims more than it has.
+        seeds: &[
+            "\u{14}\u{4c}\u{0a}\u{12}\u{10}\u{09}\u{1a}\u{0e}\u{12}\u{08}__name__\u{1a}\u{02}up",
+            "\u{02}\u{04}\u{0a}\u{7f}",
+        ],
+        read: |data| {
+            let _ = tombolo_telemetry::wire::remote_read::decode(data, &wire_limits());
+        },
+    },
+    Parser {
+        name: "remote-write-1",
+        seeds: &[
+            "\u{16}\u{54}\u{0a}\u{14}\u{0a}\u{0e}\u{0a}\u{08}__name__\u{12}\u{02}up\u{12}\u{02}\u{10}\u{01}",
+            "\u{02}\u{04}\u{0a}\u{7f}",
+        ],
+        read: |data| remote_write(tombolo_telemetry::wire::remote_write::Version::V1, data),
+    },
+    Parser {
+        name: "remote-write-2",
+        seeds: &[
+            "\u{1a}\u{64}\u{22}\u{00}\u{22}\u{08}__name__\u{22}\u{02}up\u{2a}\u{08}\u{0a}\u{02}\u{01}\u{02}\u{12}\u{02}\u{10}\u{01}",
+            "\u{02}\u{04}\u{2a}\u{7f}",
+        ],
+        read: |data| remote_write(tombolo_telemetry::wire::remote_write::Version::V2, data),
     },
     Parser {
         name: "request",
@@ -429,6 +459,20 @@ fn descriptor(format: Format, data: &[u8]) {
             assert!(invalid.is_empty(), "read without errors, and yet {invalid:?}");
         }
     }
+}
+
+/// Small, so that a fuzzer is not busy with large ones.
+fn wire_limits() -> tombolo_telemetry::wire::Limits {
+    tombolo_telemetry::wire::Limits { bytes_max: 1 << 20, ..Default::default() }
+}
+
+/// What was read is read the same from what is written of it.
+fn remote_write(version: tombolo_telemetry::wire::remote_write::Version, data: &[u8]) {
+    use tombolo_telemetry::wire::remote_write::{decode, encode};
+
+    let Ok(batch) = decode(version, data, &wire_limits()) else { return };
+    let again = decode(version, &encode(version, &batch.series, &[]), &wire_limits());
+    assert_eq!(again.map(|again| again.samples()), Ok(batch.samples()));
 }
 
 fn text(data: &[u8]) -> String {
