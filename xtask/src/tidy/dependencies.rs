@@ -13,6 +13,7 @@ use super::tree::Tree;
 
 /// Every crate of the workspace has a row; a new one gets its row with its first commit.
 const TIERS: &[(&str, u8)] = &[
+    ("tombolo-cel", 0),
     ("tombolo-model", 0),
     ("tombolo-placement", 1),
     ("tombolo-solver", 1),
