@@ -1,5 +1,7 @@
-//! The kinds that can be read as protobuf, field by field. The numbers are those that Kubernetes
+//! The kinds that can be read and written as protobuf, field by field. The numbers are those that Kubernetes
 //! has given the fields for ever.
+
+use super::definitions;
 
 /// One field of a message.
 #[derive(Debug)]
@@ -14,20 +16,31 @@ pub(super) struct Field {
 pub(super) enum Shape {
     Text,
     Integer,
+    Truth,
+    Bytes,
     /// Written whenever it is set, be it to nothing: an empty holder frees a lease.
     PointerToText,
     PointerToInteger,
     PointerToTruth,
+    PointerToDouble,
+    /// Means something when there is nothing in it: a status subresource.
+    PointerToMessage(&'static [Field]),
     /// To the second, and to the microsecond.
     Time,
     MicroTime,
     Json,
+    Jsons,
     Message(&'static [Field]),
     Texts,
     Messages(&'static [Field]),
     MapOfTexts,
     MapOfBytes,
     MapOfTextLists,
+    MapOfMessages(&'static [Field]),
+    /// One schema, or a list of them.
+    OneOrMany(&'static [Field]),
+    /// A schema, or whether anything is allowed.
+    MessageOrTruth(&'static [Field]),
     /// What only the server fills in, of kinds that are not stored.
     Ignored,
 }
@@ -36,26 +49,36 @@ pub(super) fn of(api_version: &str, kind: &str) -> Option<&'static [Field]> {
     match (api_version, kind) {
         // Every group has its own name for the same options.
         (_, "DeleteOptions") => Some(DELETE_OPTIONS),
+        ("v1", "Status") => Some(STATUS),
+        ("autoscaling/v1", "Scale") => Some(SCALE),
+        ("authorization.k8s.io/v1", "SelfSubjectAccessReview") => Some(SELF_SUBJECT_ACCESS_REVIEW),
+        ("authorization.k8s.io/v1", "SubjectAccessReview") => Some(SUBJECT_ACCESS_REVIEW),
+        ("authorization.k8s.io/v1", "SelfSubjectRulesReview") => Some(SELF_SUBJECT_RULES_REVIEW),
+        ("authentication.k8s.io/v1", "TokenReview") => Some(TOKEN_REVIEW),
+        ("authentication.k8s.io/v1", "SelfSubjectReview") => Some(SELF_SUBJECT_REVIEW),
+        _ => stored(api_version, kind),
+    }
+}
+
+/// Of the kinds whose objects can be answered with.
+pub(super) fn stored(api_version: &str, kind: &str) -> Option<&'static [Field]> {
+    match (api_version, kind) {
         ("v1", "ConfigMap") => Some(CONFIG_MAP),
         ("v1", "Secret") => Some(SECRET),
         ("v1", "Namespace") => Some(NAMESPACE),
         ("v1", "Event") => Some(CORE_EVENT),
         ("events.k8s.io/v1", "Event") => Some(EVENT),
         ("coordination.k8s.io/v1", "Lease") => Some(LEASE),
-        ("authorization.k8s.io/v1", "SelfSubjectAccessReview") => Some(SELF_SUBJECT_ACCESS_REVIEW),
-        ("authorization.k8s.io/v1", "SubjectAccessReview") => Some(SUBJECT_ACCESS_REVIEW),
-        ("authorization.k8s.io/v1", "SelfSubjectRulesReview") => Some(SELF_SUBJECT_RULES_REVIEW),
-        ("authentication.k8s.io/v1", "TokenReview") => Some(TOKEN_REVIEW),
-        ("authentication.k8s.io/v1", "SelfSubjectReview") => Some(SELF_SUBJECT_REVIEW),
+        ("apiextensions.k8s.io/v1", "CustomResourceDefinition") => Some(&definitions::DEFINITION),
         _ => None,
     }
 }
 
-const fn field(number: u32, name: &'static str, shape: Shape) -> Field {
+pub(super) const fn field(number: u32, name: &'static str, shape: Shape) -> Field {
     Field { number, name, shape }
 }
 
-const METADATA: Field = field(1, "metadata", Shape::Message(OBJECT_META));
+pub(super) const METADATA: Field = field(1, "metadata", Shape::Message(OBJECT_META));
 
 const OBJECT_META: &[Field] = &[
     field(1, "name", Shape::Text),
@@ -92,6 +115,41 @@ const MANAGED_FIELDS_ENTRY: &[Field] = &[
     field(6, "fieldsType", Shape::Text),
     field(7, "fieldsV1", Shape::Json),
     field(8, "subresource", Shape::Text),
+];
+
+pub(super) const LIST_META: &[Field] = &[
+    field(1, "selfLink", Shape::Text),
+    field(2, "resourceVersion", Shape::Text),
+    field(3, "continue", Shape::Text),
+    field(4, "remainingItemCount", Shape::PointerToInteger),
+];
+
+pub(super) const STATUS: &[Field] = &[
+    field(1, "metadata", Shape::Message(LIST_META)),
+    field(2, "status", Shape::Text),
+    field(3, "message", Shape::Text),
+    field(4, "reason", Shape::Text),
+    field(
+        5,
+        "details",
+        Shape::Message(&[
+            field(1, "name", Shape::Text),
+            field(2, "group", Shape::Text),
+            field(3, "kind", Shape::Text),
+            field(
+                4,
+                "causes",
+                Shape::Messages(&[
+                    field(1, "reason", Shape::Text),
+                    field(2, "message", Shape::Text),
+                    field(3, "field", Shape::Text),
+                ]),
+            ),
+            field(5, "retryAfterSeconds", Shape::Integer),
+            field(6, "uid", Shape::Text),
+        ]),
+    ),
+    field(6, "code", Shape::Integer),
 ];
 
 const DELETE_OPTIONS: &[Field] = &[
@@ -266,6 +324,12 @@ const TOKEN_REVIEW: &[Field] = &[
         "spec",
         Shape::Message(&[field(1, "token", Shape::Text), field(2, "audiences", Shape::Texts)]),
     ),
+    field(3, "status", Shape::Ignored),
+];
+
+const SCALE: &[Field] = &[
+    METADATA,
+    field(2, "spec", Shape::Message(&[field(1, "replicas", Shape::Integer)])),
     field(3, "status", Shape::Ignored),
 ];
 

@@ -1,11 +1,12 @@
-//! Reads request bodies in the protobuf form of Kubernetes into the JSON that everything else here
-//! works with.
+//! The protobuf form of Kubernetes, from and to the JSON that everything else here works with.
 //!
 //! The typed Go clients, and with them `kubectl auth can-i` and `kubectl create configmap`, send
-//! the kinds of Kubernetes in this form and do not fall back to another; answers they read as JSON
-//! too. So there is a decoder, for the kinds in `messages`, and no encoder. The handlers call
-//! [`decode`] when the content type is [`MEDIA_TYPE`].
+//! the kinds of Kubernetes in this form and do not fall back to another. The handlers call [`decode`] when
+//! the content type is [`MEDIA_TYPE`], and [`encode`] when a client accepts it. Both work from the tables in
+//! `messages` and `definitions`; where a table says what a zero means, it means the same to both.
 
+mod definitions;
+pub mod encode;
 mod messages;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -15,6 +16,9 @@ use serde_json::{Map, Value};
 use self::messages::{Field, Shape};
 
 pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
+
+/// Schemas are the only messages that hold themselves; a body of three megabytes could have a million levels.
+const DEPTH_MAX: usize = 128;
 
 /// What every body begins with.
 const MAGIC: &[u8] = b"k8s\0";
@@ -57,21 +61,28 @@ pub fn decode(body: &[u8]) -> Result<Value, Error> {
     let Some(fields) = messages::of(&api_version, &kind) else {
         return Err(Error::UnknownKind { api_version, kind });
     };
-    let mut object = message(raw, fields, &kind)?;
+    let mut object = message(raw, fields, &kind, DEPTH_MAX)?;
     object.insert("apiVersion".to_owned(), Value::String(api_version));
     object.insert("kind".to_owned(), Value::String(kind));
     Ok(Value::Object(object))
 }
 
-/// As deep as the tables in [`messages`], which do not refer back to themselves.
-fn message(bytes: &[u8], fields: &[Field], kind: &str) -> Result<Map<String, Value>, Error> {
+fn message(
+    bytes: &[u8],
+    fields: &[Field],
+    kind: &str,
+    depth: usize,
+) -> Result<Map<String, Value>, Error> {
+    let Some(depth) = depth.checked_sub(1) else {
+        return Err(Error::Damaged { problem: "it is too deep" });
+    };
     let mut object = Map::new();
     for entry in Entries(bytes) {
         let (number, wire) = entry?;
         let Some(field) = fields.iter().find(|field| u64::from(field.number) == number) else {
             return Err(Error::UnknownField { kind: kind.to_owned(), number });
         };
-        insert(&mut object, field, wire, kind)?;
+        insert(&mut object, field, wire, kind, depth)?;
     }
     Ok(object)
 }
@@ -81,33 +92,45 @@ fn insert(
     field: &Field,
     wire: Wire<'_>,
     kind: &str,
+    depth: usize,
 ) -> Result<(), Error> {
     let value = match (field.shape, wire) {
         (Shape::Ignored, _) => return Ok(()),
         // Clients write the zero of a field that is not set; a pointer is written only when set.
-        (Shape::Text, Wire::Bytes([])) | (Shape::Integer, Wire::Number(0)) => return Ok(()),
+        (Shape::Text | Shape::Bytes, Wire::Bytes([])) => return Ok(()),
+        (Shape::Integer | Shape::Truth, Wire::Number(0)) => return Ok(()),
         (Shape::Time | Shape::MicroTime, Wire::Bytes([])) => return Ok(()),
         (Shape::Text | Shape::PointerToText, Wire::Bytes(bytes)) => Value::String(text(bytes)?),
         // Negative numbers are written as their two's complement in 64 bits.
         (Shape::Integer | Shape::PointerToInteger, Wire::Number(number)) => {
             Value::from(number.cast_signed())
         }
-        (Shape::PointerToTruth, Wire::Number(number)) => Value::Bool(number != 0),
+        (Shape::Bytes, Wire::Bytes(bytes)) => Value::String(BASE64_STANDARD.encode(bytes)),
+        (Shape::Truth | Shape::PointerToTruth, Wire::Number(number)) => Value::Bool(number != 0),
+        (Shape::PointerToDouble, Wire::Double(double)) => number_of(double),
         (Shape::Time, Wire::Bytes(bytes)) => Value::String(format!("{:.0}", time(bytes)?)),
         (Shape::MicroTime, Wire::Bytes(bytes)) => Value::String(format!("{:.6}", time(bytes)?)),
         (Shape::Json, Wire::Bytes(bytes)) => json(bytes)?,
         (Shape::Message(fields), Wire::Bytes(bytes)) => {
-            let inner = message(bytes, fields, kind)?;
+            let inner = message(bytes, fields, kind, depth)?;
             if inner.is_empty() {
                 return Ok(());
             }
             Value::Object(inner)
         }
+        (Shape::PointerToMessage(fields), Wire::Bytes(bytes)) => {
+            Value::Object(message(bytes, fields, kind, depth)?)
+        }
+        (Shape::OneOrMany(fields), Wire::Bytes(bytes)) => one_or_many(bytes, fields, kind, depth)?,
+        (Shape::MessageOrTruth(fields), Wire::Bytes(bytes)) => {
+            message_or_truth(bytes, fields, kind, depth)?
+        }
+        (Shape::Jsons, Wire::Bytes(bytes)) => return push(object, field, json(bytes)?),
         (Shape::Texts, Wire::Bytes(bytes)) => {
             return push(object, field, Value::String(text(bytes)?));
         }
         (Shape::Messages(fields), Wire::Bytes(bytes)) => {
-            let inner = Value::Object(message(bytes, fields, kind)?);
+            let inner = Value::Object(message(bytes, fields, kind, depth)?);
             return push(object, field, inner);
         }
         (Shape::MapOfTexts, Wire::Bytes(bytes)) => {
@@ -117,6 +140,11 @@ fn insert(
         (Shape::MapOfBytes, Wire::Bytes(bytes)) => {
             let (key, value) = map_entry(bytes)?;
             return put(object, field, key, Value::String(BASE64_STANDARD.encode(value)));
+        }
+        (Shape::MapOfMessages(fields), Wire::Bytes(bytes)) => {
+            let (key, value) = map_entry(bytes)?;
+            let inner = Value::Object(message(value, fields, kind, depth)?);
+            return put(object, field, key, inner);
         }
         (Shape::MapOfTextLists, Wire::Bytes(bytes)) => {
             let (key, value) = map_entry(bytes)?;
@@ -128,12 +156,57 @@ fn insert(
             }
             return put(object, field, key, Value::Array(texts));
         }
-        (_, Wire::Number(_) | Wire::Bytes(_) | Wire::Fixed) => {
+        (_, Wire::Number(_) | Wire::Bytes(_) | Wire::Double(_) | Wire::Fixed) => {
             return Err(Error::Damaged { problem: "a field is not of the type that it should be" });
         }
     };
     object.insert(field.name.to_owned(), value);
     Ok(())
+}
+
+/// A whole number as Kubernetes writes it in JSON, without a point.
+fn number_of(double: f64) -> Value {
+    const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+    if double.fract() == 0.0 && double.abs() <= EXACT_MAX {
+        #[expect(clippy::cast_possible_truncation, reason = "it is whole, and within the bound")]
+        return Value::from(double as i64);
+    }
+    Value::from(double)
+}
+
+fn one_or_many(bytes: &[u8], fields: &[Field], kind: &str, depth: usize) -> Result<Value, Error> {
+    let mut many = Vec::new();
+    for entry in Entries(bytes) {
+        match entry? {
+            (1, Wire::Bytes(bytes)) => {
+                return Ok(Value::Object(message(bytes, fields, kind, depth)?));
+            }
+            (2, Wire::Bytes(bytes)) => {
+                many.push(Value::Object(message(bytes, fields, kind, depth)?));
+            }
+            _ => (),
+        }
+    }
+    Ok(Value::Array(many))
+}
+
+fn message_or_truth(
+    bytes: &[u8],
+    fields: &[Field],
+    kind: &str,
+    depth: usize,
+) -> Result<Value, Error> {
+    let mut allows = false;
+    for entry in Entries(bytes) {
+        match entry? {
+            (1, Wire::Number(number)) => allows = number != 0,
+            (2, Wire::Bytes(bytes)) => {
+                return Ok(Value::Object(message(bytes, fields, kind, depth)?));
+            }
+            _ => (),
+        }
+    }
+    Ok(Value::Bool(allows))
 }
 
 fn push(object: &mut Map<String, Value>, field: &Field, value: Value) -> Result<(), Error> {
@@ -203,7 +276,8 @@ fn json(bytes: &[u8]) -> Result<Value, Error> {
 enum Wire<'a> {
     Number(u64),
     Bytes(&'a [u8]),
-    /// Of four or eight bytes; no field that we know is written so.
+    Double(f64),
+    /// Of four bytes; no field that we know is written so.
     Fixed,
 }
 
@@ -232,8 +306,8 @@ impl<'a> Entries<'a> {
         let wire = match key & 7 {
             0 => Wire::Number(self.number()?),
             1 => {
-                self.take(8)?;
-                Wire::Fixed
+                let bytes = self.take(8)?.try_into().expect("eight were taken");
+                Wire::Double(f64::from_le_bytes(bytes))
             }
             2 => {
                 let length = self.number()?;

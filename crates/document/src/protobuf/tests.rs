@@ -2,6 +2,7 @@
 
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::*;
 
@@ -149,11 +150,150 @@ fn refuses_what_it_would_read_wrongly() {
     );
 }
 
+/// What is written comes back as it was, field for field.
+#[track_caller]
+fn check_both_ways(object: &Value) {
+    let bytes = encode::object(object).expect("the kind can be written");
+    assert_eq!(decode(&bytes).expect("what was written is read"), *object);
+}
+
+#[test]
+fn writes_what_it_reads() {
+    let metadata = json!({
+        "name": "a", "namespace": "b", "uid": "u", "resourceVersion": "12", "generation": 3,
+        "creationTimestamp": "2026-01-02T03:04:05Z", "labels": {"x": "y"}, "annotations": {"k": ""},
+        "ownerReferences": [{"apiVersion": "v1", "kind": "K", "name": "n", "uid": "o",
+            "controller": true, "blockOwnerDeletion": false}],
+        "finalizers": ["a/b"], "deletionTimestamp": "2026-01-02T03:04:06Z",
+        "deletionGracePeriodSeconds": 0,
+        "managedFields": [{"manager": "m", "operation": "Apply", "apiVersion": "v1",
+            "time": "2026-01-02T03:04:05Z", "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {}}}],
+    });
+    check_both_ways(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata,
+        "data": {"a": "b", "empty": ""}, "binaryData": {"c": "AAEC"}, "immutable": false}));
+    check_both_ways(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata,
+        "type": "Opaque", "data": {"a": "aGk="}}));
+    check_both_ways(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata,
+        "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active", "conditions": [
+            {"type": "T", "status": "True", "lastTransitionTime": "2026-01-02T03:04:05Z",
+                "reason": "R", "message": "M"}]}}));
+    check_both_ways(&json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": metadata, "spec": {"holderIdentity": "", "leaseDurationSeconds": 15,
+            "acquireTime": "2026-01-02T03:04:05.678901Z", "leaseTransitions": 0}}));
+    let said = json!({"metadata": metadata, "type": "Normal", "reason": "R", "action": "A",
+        "eventTime": "2026-01-02T03:04:05.678901Z", "reportingInstance": "i",
+        "series": {"count": 3, "lastObservedTime": "2026-01-02T03:04:05.678901Z"}});
+    let with = |more: Value| {
+        let mut event = said.clone();
+        event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        event
+    };
+    check_both_ways(&with(json!({"apiVersion": "v1", "kind": "Event", "message": "m", "count": 2,
+        "involvedObject": {"kind": "K", "name": "n", "fieldPath": "spec"},
+        "source": {"component": "c"}, "reportingComponent": "r"})));
+    check_both_ways(&with(json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "note": "m",
+        "regarding": {"kind": "K", "name": "n"}, "deprecatedCount": 2, "reportingController": "r"})));
+    check_both_ways(
+        &json!({"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": 409,
+        "message": "no", "reason": "Conflict", "metadata": {"continue": "t"},
+        "details": {"name": "n", "kind": "k", "retryAfterSeconds": 1,
+            "causes": [{"reason": "r", "message": "m", "field": "f"}]}}),
+    );
+}
+
+#[test]
+fn a_definition_comes_back_as_it_was() {
+    let schema = json!({
+        "type": "object", "description": "d", "required": ["spec"],
+        "properties": {
+            "empty": {}, "any": {"x-kubernetes-preserve-unknown-fields": true},
+            "spec": {"type": "object", "properties": {
+                "list": {"type": "array", "items": {"type": "string", "maxLength": 0}, "minItems": 1,
+                    "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a"]},
+                "map": {"type": "object", "additionalProperties": {"type": "integer"}},
+                "open": {"type": "object", "additionalProperties": true},
+                "shut": {"type": "object", "additionalProperties": false},
+                "number": {"type": "number", "minimum": -1.5, "maximum": 10, "multipleOf": 0.5,
+                    "exclusiveMaximum": true},
+                "choice": {"enum": ["a", 1, null, {"b": []}], "default": {"c": [1]}, "nullable": true},
+                "either": {"x-kubernetes-int-or-string": true, "not": {},
+                    "anyOf": [{"type": "integer"}, {"type": "string"}]},
+            }, "x-kubernetes-validations": [{"rule": "self.a > 1", "message": "m", "reason":
+                "FieldValueInvalid", "fieldPath": ".a", "optionalOldSelf": false}]},
+        },
+    });
+    check_both_ways(&json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "conversion": {"strategy": "None"},
+            "names": {"plural": "things", "kind": "Thing", "shortNames": ["th"]},
+            "versions": [{"name": "v1", "served": true, "storage": false, "deprecated": true,
+                "schema": {"openAPIV3Schema": schema},
+                "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.replicas",
+                    "statusReplicasPath": ".status.replicas"}},
+                "selectableFields": [{"jsonPath": ".spec.a"}],
+                "additionalPrinterColumns": [{"name": "A", "type": "integer", "priority": 1,
+                    "jsonPath": ".spec.a"}]}]},
+        "status": {"storedVersions": ["v1"], "acceptedNames": {"plural": "things", "kind": "Thing"},
+            "conditions": [{"type": "Established", "status": "True",
+                "lastTransitionTime": "2026-01-02T03:04:05Z"}]},
+    }));
+}
+
+#[test]
+fn a_list_is_its_head_and_its_items() {
+    let map =
+        |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+    let items = [encode::item(&map("a")), encode::item(&map("b"))].concat();
+    let meta = json!({"resourceVersion": "7", "remainingItemCount": 0});
+    let head = encode::list_head("v1", "ConfigMapList", &meta, items.len());
+    let found: Vec<String> = Entries(&[head, items].concat()[MAGIC.len()..])
+        .map(|entry| match entry.expect("it is whole") {
+            (number, Wire::Bytes(bytes)) => format!("{number}: {}", String::from_utf8_lossy(bytes)),
+            (number, other) => format!("{number}: {other:?}"),
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [
+            "1: \n\u{2}v1\u{12}\rConfigMapList",
+            "2: \n\u{5}\u{12}\u{1}7 \0\u{12}\u{5}\n\u{3}\n\u{1}a\u{12}\u{5}\n\u{3}\n\u{1}b",
+        ]
+    );
+}
+
+#[test]
+fn a_schema_of_any_depth_is_refused_and_not_followed() {
+    let mut schema = Vec::new();
+    for _ in 0..DEPTH_MAX {
+        // Field 28 is `not`; its key takes two bytes, and so may its length.
+        let mut deeper = vec![0xe2, 0x01];
+        let length = schema.len();
+        deeper.extend([
+            u8::try_from(length & 0x7f).unwrap() | 0x80,
+            u8::try_from(length >> 7).unwrap(),
+        ]);
+        deeper.extend(schema);
+        schema = deeper;
+    }
+    let wrap = |number: u8, inner: Vec<u8>| {
+        let length = inner.len();
+        let low = u8::try_from(length & 0x7f).unwrap() | 0x80;
+        [vec![number << 3 | 2, low, u8::try_from(length >> 7).unwrap()], inner].concat()
+    };
+    let definition = wrap(2, wrap(7, wrap(4, wrap(1, schema))));
+    let type_meta =
+        [bytes(1, b"apiextensions.k8s.io/v1"), bytes(2, b"CustomResourceDefinition")].concat();
+    let body = [b"k8s\0".to_vec(), bytes(1, &type_meta), wrap(2, definition)].concat();
+    check(&body, expect!["the protobuf body is damaged: it is too deep"]);
+}
+
 proptest! {
     #[test]
-    fn never_panics_on_any_bytes(any: Vec<u8>, object: Vec<u8>, kind in 0..4_usize) {
+    fn never_panics_on_any_bytes(any: Vec<u8>, object: Vec<u8>, kind in 0..5_usize) {
         let _ = decode(&any);
-        let kinds = [("v1", "Event"), ("v1", "Secret"), ("coordination.k8s.io/v1", "Lease"), ("v1", "Namespace")];
+        let kinds = [("v1", "Event"), ("v1", "Secret"), ("coordination.k8s.io/v1", "Lease"), ("v1", "Namespace"),
+            ("apiextensions.k8s.io/v1", "CustomResourceDefinition")];
         let (api_version, kind) = kinds[kind];
         let object = &object[..object.len().min(120)];
         let _ = decode(&body(api_version, kind, object));

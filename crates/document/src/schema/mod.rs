@@ -11,6 +11,8 @@
 mod compare;
 mod compile;
 mod defaults;
+mod expressions;
+mod field_path;
 mod findings;
 mod format;
 mod keywords;
@@ -25,6 +27,7 @@ use std::collections::BTreeMap;
 use regex::Regex;
 use serde_json::{Number, Value};
 
+pub use expressions::Expressions;
 pub use findings::FINDINGS_MAX;
 pub use findings::Findings;
 pub use path::Path;
@@ -50,8 +53,7 @@ pub struct Schema {
     /// `x-kubernetes-embedded-resource`: a whole object with `apiVersion`, `kind` and `metadata`.
     pub embedded_resource: bool,
     pub rules: Rules,
-    /// `x-kubernetes-validations` as they came. They are kept and shown, but not evaluated: see
-    /// [`Schema::has_expressions`].
+    /// `x-kubernetes-validations` as they came; [`Expressions`] are made of them.
     pub expressions: Vec<Value>,
 }
 
@@ -168,8 +170,7 @@ impl Schema {
         }
     }
 
-    /// Whether there is an `x-kubernetes-validations` rule anywhere in the tree. They are not
-    /// evaluated, and whoever applies such a definition is to be told so.
+    /// Whether there is an `x-kubernetes-validations` rule anywhere in the tree.
     pub fn has_expressions(&self) -> bool {
         let below_additional = match &self.additional {
             Additional::Each(each) => each.has_expressions(),
