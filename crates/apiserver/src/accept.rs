@@ -6,11 +6,15 @@
 
 use std::fmt;
 
+use tombolo_document::protobuf;
+
 /// A form in which an answer can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Representation {
     Json,
     Yaml,
+    /// Of the core kinds and of definitions alone: the messages of others have no numbers.
+    Protobuf,
     /// Rows and columns, as `kubectl get` prints them.
     Table,
     /// The metadata of one object.
@@ -95,6 +99,7 @@ impl Representation {
     pub fn content_type(self) -> &'static str {
         match self {
             Representation::Yaml => "application/yaml",
+            Representation::Protobuf => protobuf::MEDIA_TYPE,
             Representation::AggregatedDiscoveryV2 => {
                 "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
             }
@@ -122,6 +127,7 @@ impl fmt::Display for Representation {
             }
             Representation::Json
             | Representation::Yaml
+            | Representation::Protobuf
             | Representation::AggregatedDiscoveryV2
             | Representation::AggregatedDiscoveryV2Beta1 => self.content_type(),
         })
@@ -177,6 +183,7 @@ impl<'a> Range<'a> {
         let plain = match self.media_type.as_str() {
             "application/json" | "application/*" | "*/*" => Representation::Json,
             "application/yaml" => Representation::Yaml,
+            protobuf::MEDIA_TYPE => Representation::Protobuf,
             _ => return None,
         };
         match (plain, self.kind, self.group, self.version) {

@@ -54,11 +54,14 @@ pub fn admit(
     if problems.is_empty() {
         problems = kind.compiled.validate(&object, &Path::ROOT);
         problems.extend(metadata::problems(kind, &object));
-        problems.extend(core_kinds::problems(kind, &object));
+        problems.extend(core_kinds::problems(kind, live, &object));
     }
     if problems.is_empty() && is_definition {
         problems = crd::validate(&object);
         problems.extend(live.into_iter().flat_map(|live| crd::validate_update(live, &object)));
+    }
+    if problems.is_empty() && is_definition {
+        problems = crd::validate_rules(&object);
     }
     if is_definition && builtin::serves(&object["spec"]) {
         let message = "this kind comes with the server and cannot be defined anew";
@@ -68,14 +71,18 @@ pub fn admit(
     if live.is_some_and(|live| object::same_wishes(live, &object)) {
         problems.retain(|problem| problem.field.starts_with("metadata"));
     }
+    // Rules may count on all else being right.
+    if problems.is_empty()
+        && let Some(expressions) = kind.expressions()
+    {
+        problems = expressions.check(&object, live);
+    }
     if !problems.is_empty() {
         return Err(Failure::invalid(kind, &name, &problems));
     }
     let mut object = object::settle(kind, live, object)?;
-    let mut warnings = warnings;
     if is_definition {
         object["status"] = crd::established_status(&object, others, now);
-        warnings.extend(unevaluated_rules(&object));
     }
     Ok(Admitted { object, warnings })
 }
@@ -84,14 +91,4 @@ pub fn admit(
 /// wish that is silently dropped is worse than a refused file.
 fn usual_validation(kind: &Kind) -> FieldValidation {
     if own_kinds::is_own(kind) { FieldValidation::Strict } else { FieldValidation::Warn }
-}
-
-/// Says it when a definition has rules that this server keeps but does not check.
-fn unevaluated_rules(definition: &Value) -> Option<String> {
-    let kinds = crd::kinds(definition).unwrap_or_default();
-    let has_rules = kinds.iter().any(|kind| kind.compiled.has_expressions());
-    has_rules.then(|| {
-        "x-kubernetes-validations: these rules are kept, but not evaluated by this server"
-            .to_owned()
-    })
 }

@@ -6,7 +6,9 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, ETAG, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::Value;
+use tombolo_document::protobuf;
 
+use crate::accept::Representation;
 use crate::status::Failure;
 use crate::{encode, openapi};
 
@@ -34,6 +36,17 @@ impl Answer {
 
     pub(crate) fn value(value: &Value) -> Answer {
         Answer::json(encode::to_bytes(value))
+    }
+
+    /// In protobuf if the client wants it, else in JSON; of an object or a Status.
+    pub(crate) fn in_form(form: Representation, value: &Value) -> Answer {
+        let binary = (form == Representation::Protobuf).then(|| protobuf::encode::object(value));
+        match binary.flatten() {
+            Some(bytes) => {
+                Answer { content_type: protobuf::MEDIA_TYPE, ..Answer::json(bytes.into()) }
+            }
+            None => Answer::value(value),
+        }
     }
 
     pub(crate) fn text(body: impl Into<Bytes>) -> Answer {
@@ -93,8 +106,15 @@ pub(crate) fn cached(
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
+        self.response(Representation::Json)
+    }
+}
+
+impl Failure {
+    pub(crate) fn response(self, form: Representation) -> Response {
         let code = StatusCode::from_u16(self.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut response = Answer::value(&self.to_json()).with_code(code).into_response();
+        let answer = Answer::in_form(form, &self.to_json());
+        let mut response = answer.with_code(code).into_response();
         if let Some(seconds) = self.retry_after_seconds() {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
         }

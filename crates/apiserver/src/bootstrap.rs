@@ -66,7 +66,7 @@ fn write(api: &Api, kind: &Kind, wanted: Value) -> Result<Option<Write>, Failure
     if kind.is("apiextensions.k8s.io", "CustomResourceDefinition") {
         object["status"] = crd::established_status(&object, &[], &time::now());
     }
-    let change = Change::Put(encode::draft(&object));
+    let change = Change::Put(encode::draft(kind, &object));
     let note = encode::to_bytes(&json!({
         "time": time::now(), "user": "system", "role": "system", "verb": "bootstrap",
         "object": key, "from": stored.map_or(0, |stored| stored.revision),
@@ -119,7 +119,7 @@ async fn leave_trace(
         object::create(event, body, Some(SYSTEM), Birth { now: &now, uid: &uid, suffix: "" })?;
     let key = event.key(Some(SYSTEM), text(&object, "name"));
     note["time"] = json!(now);
-    let change = Change::Put(encode::draft(&object));
+    let change = Change::Put(encode::draft(event, &object));
     let note = Some(encode::to_bytes(&note));
     let write = Write { key: key.into(), expect: Expect::Absent, change, note };
     let stored = api.store.commit(vec![write]).await;

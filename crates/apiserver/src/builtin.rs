@@ -10,10 +10,11 @@ use crate::decode;
 use crate::kinds::Kind;
 
 /// One document for each kind.
-const DOCUMENTS: [&str; 6] = [
+const DOCUMENTS: [&str; 7] = [
     include_str!("builtin/configmap.yaml"),
     include_str!("builtin/customresourcedefinition.yaml"),
     include_str!("builtin/event.yaml"),
+    include_str!("builtin/event-of-events.yaml"),
     include_str!("builtin/lease.yaml"),
     include_str!("builtin/namespace.yaml"),
     include_str!("builtin/secret.yaml"),

@@ -19,10 +19,33 @@ const KEY_CHARS_MAX: usize = 253;
 /// Of each text of an Event in the form of `events.k8s.io`.
 const EVENT_WORD_CHARS_MAX: usize = 128;
 
+/// Of the sentence in such an Event.
+const EVENT_MESSAGE_BYTES_MAX: usize = 1024;
+
+/// What of an Event stays as it was written, under the names in which it is stored.
+const EVENT_FIXED: &[&str] = &[
+    "involvedObject",
+    "reason",
+    "message",
+    "source",
+    "firstTimestamp",
+    "lastTimestamp",
+    "count",
+    "type",
+    "eventTime",
+    "action",
+    "related",
+    "reportingComponent",
+    "reportingInstance",
+];
+
 /// Group, kind, and what is wrong with an object of it.
 type Row = (&'static str, &'static str, fn(&Value) -> Vec<Invalid>);
 
-pub(crate) fn problems(kind: &Kind, object: &Value) -> Vec<Invalid> {
+pub(crate) fn problems(kind: &Kind, live: Option<&Value>, object: &Value) -> Vec<Invalid> {
+    if kind.is("events.k8s.io", "Event") {
+        return event_of_events(kind, live, object);
+    }
     let rows: [Row; 4] = [
         ("", "ConfigMap", config_map),
         ("", "Secret", secret),
@@ -227,6 +250,72 @@ fn event(object: &Value) -> Vec<Invalid> {
             let message = format!("can have at most {EVENT_WORD_CHARS_MAX} characters");
             problems.push(Invalid::new(field, Problem::Invalid, message));
         }
+    }
+    if of("message").len() > EVENT_MESSAGE_BYTES_MAX {
+        let message = format!("can have at most {EVENT_MESSAGE_BYTES_MAX} characters");
+        problems.push(Invalid::new("message", Problem::Invalid, message));
+    }
+    problems
+}
+
+/// The newer group takes only the newer form, and of an Event that is there only its series may change.
+/// The fields are named as they are stored, as Kubernetes names them.
+fn event_of_events(kind: &Kind, live: Option<&Value>, object: &Value) -> Vec<Invalid> {
+    let stored = kind.as_stored(object);
+    let mut problems = event(&stored);
+    for problem in problems.iter_mut().filter(|problem| problem.field == "reportingComponent") {
+        problem.field = "reportingController".to_owned();
+    }
+    if live.is_none_or(|live| live["series"] != object["series"]) {
+        problems.extend(series(&object["series"]));
+    }
+    let invalid = |field, message: &str| Invalid::new(field, Problem::Invalid, message);
+    match live {
+        Some(live) => {
+            let live = kind.as_stored(live);
+            let differs = |field: &&&str| !same(&live[**field], &stored[**field]);
+            let changed = EVENT_FIXED.iter().filter(differs);
+            problems.extend(changed.map(|field| invalid(*field, "field is immutable")));
+        }
+        None => {
+            if stored["eventTime"].as_str().unwrap_or_default().is_empty() {
+                problems.push(Invalid::new("eventTime", Problem::Required, ""));
+            }
+            if !matches!(stored["type"].as_str(), Some("Normal" | "Warning")) {
+                let found = stored["type"].as_str().unwrap_or_default();
+                let message = format!("has invalid value: {found}; Normal and Warning are allowed");
+                problems.push(invalid("type", &message));
+            }
+            let older = ["firstTimestamp", "lastTimestamp", "count", "source"].into_iter();
+            let set = older.filter(|field| !same(&stored[*field], &Value::Null));
+            problems.extend(set.map(|field| invalid(field, "\"\": needs to be unset")));
+        }
+    }
+    problems
+}
+
+/// Clients of typed languages write what is not set as nothing.
+fn same(one: &Value, other: &Value) -> bool {
+    let is_nothing = |value: &Value| match value {
+        Value::Null => true,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(_) | Value::Array(_) => false,
+    };
+    one == other || (is_nothing(one) && is_nothing(other))
+}
+
+fn series(series: &Value) -> Vec<Invalid> {
+    let mut problems = Vec::new();
+    if !series.is_object() {
+        return problems;
+    }
+    if series["count"].as_i64().unwrap_or_default() < 2 {
+        problems.push(Invalid::new("series.count", Problem::Invalid, "should be at least 2"));
+    }
+    if series["lastObservedTime"].as_str().unwrap_or_default().is_empty() {
+        problems.push(Invalid::new("series.lastObservedTime", Problem::Required, ""));
     }
     problems
 }

@@ -15,9 +15,10 @@ use serde_json::{Map, Value, json};
 use crate::builtin;
 use crate::kinds::{Column, Kind, Scale, Scope};
 use crate::status::Invalid;
+use crate::view;
 use tombolo_document::schema::{Path, Schema};
 
-pub use check::{validate, validate_update};
+pub use check::{validate, validate_rules, validate_update};
 pub use status::{established_status, is_established};
 
 /// One kind for each served version, or everything that is wrong with the definition.
@@ -107,6 +108,7 @@ fn build_version(spec: &Value, version: &Value, storage: &Storage<'_>) -> Option
         },
         schema,
         compiled,
+        rules: Arc::default(),
         status_subresource: version["subresources"]["status"].is_object(),
         scale: scale(&version["subresources"]["scale"]),
         columns: columns(&version["additionalPrinterColumns"]),
@@ -118,6 +120,7 @@ fn build_version(spec: &Value, version: &Value, storage: &Storage<'_>) -> Option
         storage_schema: storage.schema.clone(),
         defined_at: storage.defined_at,
         deprecation: deprecation(spec, version),
+        view: view::of(text(spec, "group"), text(names, "kind")),
     })
 }
 

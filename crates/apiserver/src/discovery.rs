@@ -394,8 +394,9 @@ impl<'a> Resource<'a> {
 
 /// Changes with the version that objects are stored in; the same text as in Kubernetes.
 fn storage_version_hash(kind: &Kind) -> String {
-    let Kind { group, storage_version, kind, .. } = kind;
-    let hash = Sha256::digest(format!("{group}/{storage_version}/{kind}"));
+    let Kind { storage_version, kind: name, .. } = kind;
+    let group = kind.storage_group();
+    let hash = Sha256::digest(format!("{group}/{storage_version}/{name}"));
     BASE64_STANDARD.encode(&hash[..8])
 }
 

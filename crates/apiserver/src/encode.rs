@@ -9,8 +9,13 @@ use crate::kinds::Kind;
 use crate::object;
 
 /// The object as it is stored: its bytes with a gap for the revision, which only the store knows.
-/// The revision comes first in `metadata`, where its place is known without a search.
-pub fn draft(object: &Value) -> Draft {
+pub fn draft(kind: &Kind, object: &Value) -> Draft {
+    draft_stored(&kind.as_stored(object))
+}
+
+/// Of an object in the form that is stored. The revision comes first in `metadata`, where its place is known
+/// without a search.
+pub(crate) fn draft_stored(object: &Value) -> Draft {
     let mut bytes = Vec::with_capacity(1024);
     let mut revision_at = 0;
     let mut separator = b'{';
@@ -54,7 +59,9 @@ pub fn is_deleting(object: &Object) -> bool {
 /// The stored object as a value, in the version that was asked for.
 pub fn parse_in_version(kind: &Kind, object: &Object) -> Value {
     let mut value = parse(object);
-    if !is_settled(kind, object) {
+    if let Some(view) = kind.view {
+        view.show(&mut value);
+    } else if !is_settled(kind, object) {
         kind.storage_schema.prune(&mut value);
         kind.storage_schema.fill_defaults(&mut value);
     }
@@ -66,7 +73,9 @@ pub fn parse_in_version(kind: &Kind, object: &Object) -> Value {
 /// stored. Nearly all are, and are given out as they lie there.
 fn is_settled(kind: &Kind, object: &Object) -> bool {
     let stored = start_of(&kind.group, &kind.storage_version);
-    object.revision >= kind.defined_at && object.bytes.starts_with(stored.as_bytes())
+    kind.view.is_none()
+        && object.revision >= kind.defined_at
+        && object.bytes.starts_with(stored.as_bytes())
 }
 
 /// The stored object in the version that was asked for. Versions of a kind differ in their name
@@ -161,7 +170,7 @@ mod tests {
     use super::*;
 
     fn stamped(object: &Value, revision: u64) -> Value {
-        let Draft { mut bytes, revision_at } = draft(object);
+        let Draft { mut bytes, revision_at } = draft_stored(object);
         bytes.splice(revision_at..revision_at, revision.to_string().bytes());
         serde_json::from_slice(&bytes).expect("still JSON")
     }
@@ -173,7 +182,7 @@ mod tests {
         let mut expected = object.clone();
         expected["metadata"]["resourceVersion"] = json!("12");
         assert_eq!(stamped(&object, 12), expected);
-        assert!(draft(&object).bytes.starts_with(br#"{"apiVersion":"v1","#));
+        assert!(draft_stored(&object).bytes.starts_with(br#"{"apiVersion":"v1","#));
     }
 
     #[test]

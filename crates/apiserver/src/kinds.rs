@@ -1,10 +1,13 @@
 //! What the server serves: one [`Kind`] for each group, version and resource.
 
-use std::sync::Arc;
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
-use tombolo_document::schema::Schema;
+use tombolo_document::schema::{Expressions, Path, Schema};
+
+use crate::view::View;
 
 /// One served kind in one version. Made from a CustomResourceDefinition document: our own kinds
 /// and the core kinds come in that form too, so that there is one mechanism.
@@ -24,6 +27,9 @@ pub struct Kind {
     pub schema: Value,
     /// The same, compiled once: for validation, defaulting, pruning and server-side apply.
     pub compiled: Arc<Schema>,
+    /// The rules in the schema, compiled when one is first asked for: most kinds have none, and a change of one
+    /// definition makes all kinds anew.
+    pub rules: Arc<OnceLock<Option<Expressions>>>,
     pub status_subresource: bool,
     pub scale: Option<Scale>,
     /// The columns of the table. The object's name stands before them, unless one of them is
@@ -40,6 +46,8 @@ pub struct Kind {
     pub defined_at: u64,
     /// The sentence of the Warning header for a version marked `deprecated`.
     pub deprecation: Option<String>,
+    /// Of a kind whose objects are those of another, under other names.
+    pub view: Option<&'static View>,
 }
 
 impl Kind {
@@ -59,18 +67,39 @@ impl Kind {
         }
     }
 
+    /// The rules that objects of the kind keep (`x-kubernetes-validations`). A definition whose rules do not
+    /// compile is refused; one that another release has let through has none.
+    pub fn expressions(&self) -> Option<&Expressions> {
+        let compile = || Expressions::compile(&self.compiled, &Path::ROOT).ok().flatten();
+        self.rules.get_or_init(compile).as_ref()
+    }
+
+    /// The group under which the objects are stored.
+    pub fn storage_group(&self) -> &str {
+        self.view.map_or(&self.group, |view| view.group)
+    }
+
+    /// The object in the form in which it is stored.
+    pub fn as_stored<'a>(&self, object: &'a Value) -> Cow<'a, Value> {
+        let Some(view) = self.view else { return Cow::Borrowed(object) };
+        let mut object = object.clone();
+        view.store(&mut object);
+        Cow::Owned(object)
+    }
+
     /// The key of all objects of this kind. No version: it is the same object in each.
     pub fn prefix(&self) -> String {
-        format!("{}/{}/", self.group, self.plural)
+        format!("{}/{}/", self.storage_group(), self.plural)
     }
 
     pub fn namespace_prefix(&self, namespace: &str) -> String {
-        format!("{}/{}/{namespace}/", self.group, self.plural)
+        format!("{}/{}/{namespace}/", self.storage_group(), self.plural)
     }
 
     /// The key of one object. Names hold no slash, so that keys cannot be confused.
     pub fn key(&self, namespace: Option<&str>, name: &str) -> String {
-        format!("{}/{}/{}/{name}", self.group, self.plural, namespace.unwrap_or_default())
+        let (group, namespace) = (self.storage_group(), namespace.unwrap_or_default());
+        format!("{group}/{}/{namespace}/{name}", self.plural)
     }
 
     pub fn is(&self, group: &str, kind: &str) -> bool {

@@ -11,6 +11,7 @@ use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use tombolo_document::protobuf;
 use tombolo_store::Object;
 
 use crate::encode::{self, ListMeta};
@@ -25,9 +26,14 @@ const PIECE_BYTES_MAX: usize = 32 * 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Objects,
-    Table { include: IncludeObject, now: Timestamp },
+    Table {
+        include: IncludeObject,
+        now: Timestamp,
+    },
     Partial,
     Yaml,
+    /// Protobuf.
+    Binary,
 }
 
 /// The pieces of one list, in order.
@@ -67,10 +73,17 @@ impl Listing {
                 head.put_slice(items.as_bytes());
                 head
             }
+            Form::Binary => {
+                let length = |object: &Arc<Object>| item(&served, form, object).len();
+                let length = objects.iter().map(length).sum();
+                let (version, meta) = (kind.api_version(), meta.to_json());
+                let head = protobuf::encode::list_head(&version, &kind.list_kind, &meta, length);
+                BytesMut::from(&head[..])
+            }
         };
         let tail: Option<&'static [u8]> = match form {
             Form::Objects | Form::Table { .. } | Form::Partial => Some(b"]}\n"),
-            Form::Yaml => None,
+            Form::Yaml | Form::Binary => None,
         };
         let objects = objects.into_iter();
         Ok(Listing { served, form, objects, head: Some(head), shared: None, is_first: true, tail })
@@ -80,6 +93,7 @@ impl Listing {
         let content_type = match self.form {
             Form::Objects | Form::Table { .. } | Form::Partial => "application/json",
             Form::Yaml => "application/yaml",
+            Form::Binary => protobuf::MEDIA_TYPE,
         };
         let first = self.next().unwrap_or_default();
         let body = match self.next() {
@@ -95,21 +109,31 @@ impl Listing {
         response
     }
 
-    fn item(&self, object: &Object) -> Bytes {
+    /// Whether something stands between two items.
+    fn has_commas(&self) -> bool {
         match self.form {
-            Form::Objects => encode::in_version(&self.served.kind, object),
-            Form::Table { include, now } => {
-                let value = encode::parse_in_version(&self.served.kind, object);
-                encode::to_bytes(&self.served.columns.row(&value, include, now))
-            }
-            Form::Partial => encode::to_bytes(&table::partial_object(&encode::parse(object))),
-            Form::Yaml => {
-                let value = encode::parse_in_version(&self.served.kind, object);
-                // What is stored can be written; a comment in its place keeps the rest readable.
-                let text = yaml(&json!([value]));
-                text.unwrap_or_else(|failure| format!("# {}\n", failure.message)).into()
-            }
+            Form::Objects | Form::Table { .. } | Form::Partial => true,
+            Form::Yaml | Form::Binary => false,
         }
+    }
+}
+
+fn item(served: &Served, form: Form, object: &Object) -> Bytes {
+    let kind = &served.kind;
+    match form {
+        Form::Objects => encode::in_version(kind, object),
+        Form::Table { include, now } => {
+            let value = encode::parse_in_version(kind, object);
+            encode::to_bytes(&served.columns.row(&value, include, now))
+        }
+        Form::Partial => encode::to_bytes(&table::partial_object(&encode::parse(object))),
+        Form::Yaml => {
+            let value = encode::parse_in_version(kind, object);
+            // What is stored can be written; a comment in its place keeps the rest readable.
+            let text = yaml(&json!([value]));
+            text.unwrap_or_else(|failure| format!("# {}\n", failure.message)).into()
+        }
+        Form::Binary => protobuf::encode::item(&encode::parse_in_version(kind, object)).into(),
     }
 }
 
@@ -126,10 +150,10 @@ impl Iterator for Listing {
                 piece.put_slice(self.tail.take().unwrap_or_default());
                 break;
             };
-            if !std::mem::take(&mut self.is_first) && self.form != Form::Yaml {
+            if !std::mem::take(&mut self.is_first) && self.has_commas() {
                 piece.put_u8(b',');
             }
-            let item = self.item(&object);
+            let item = item(&self.served, self.form, &object);
             if item.len() < PIECE_BYTES_MAX / 4 {
                 piece.put_slice(&item);
                 continue;

@@ -1,4 +1,4 @@
-//! What the Kubernetes protocol has no word for: backup, restore and the audit record.
+//! What the Kubernetes protocol has no word for: backup, restore, the audit record and metrics.
 
 use std::io::{Read as _, Write as _};
 
@@ -17,7 +17,7 @@ use crate::request::Query;
 use crate::restore::{self, Access};
 use crate::server::Api;
 use crate::status::Failure;
-use crate::time;
+use crate::{metrics, time};
 
 /// Rows of the audit record in one answer.
 const AUDIT_ROWS_MAX: usize = 10_000;
@@ -46,7 +46,8 @@ pub(crate) async fn answer(
             restore(api, &asked.permit, asked.query.access.unwrap_or_default(), body).await
         }
         ("audit", "GET") => audit(api, asked.query).await,
-        ("backup" | "restore" | "audit", method) => {
+        ("metrics", "GET") => Ok(metrics::answer(api).into_response()),
+        ("backup" | "restore" | "audit" | "metrics", method) => {
             let message = format!("{method} is not possible on /tombolo/{operation}");
             Err(Failure::new(405, "MethodNotAllowed", message))
         }

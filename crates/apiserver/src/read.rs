@@ -9,7 +9,6 @@ use tombolo_store::At;
 
 use crate::accept::{self, Representation};
 use crate::answer::Answer;
-use crate::encode;
 use crate::gather::Gather;
 use crate::listing::{Form, Listing};
 use crate::request::RevisionMatch;
@@ -18,8 +17,12 @@ use crate::server::Call;
 use crate::status::{Failure, Invalid, Problem};
 use crate::table::{self, Headings, IncludeObject};
 use crate::time;
-use crate::traffic::Prepaid;
 use crate::traffic::flow::collection;
+use crate::traffic::{Place, Prepaid};
+use crate::{encode, gzip};
+
+/// Of the objects of a list in protobuf: writing them takes a millisecond. More is done elsewhere.
+const COUNTED_AT_ONCE_BYTES_MAX: usize = 128 * 1024;
 
 pub(crate) fn get(call: &Call, _permit: &Permit) -> Result<Answer, Failure> {
     not_ahead(call)?;
@@ -42,6 +45,7 @@ pub(crate) fn one(call: &Call, bytes: &Bytes) -> Result<Answer, Failure> {
         }
         Representation::PartialObject => Ok(Answer::value(&table::partial_object(&parse()))),
         Representation::Yaml => yaml(&parse()),
+        form @ Representation::Protobuf => Ok(Answer::in_form(form, &parse())),
         _ => Ok(Answer::json(bytes.clone())),
     }
 }
@@ -64,6 +68,7 @@ pub(crate) async fn list(call: &Call, _permit: &Permit) -> Result<Response, Fail
         Representation::Table => Form::Table { include: included(call)?, now: time::timestamp() },
         Representation::PartialObject | Representation::PartialObjectList => Form::Partial,
         Representation::Yaml => Form::Yaml,
+        Representation::Protobuf => Form::Binary,
         _ => Form::Objects,
     };
     let from = call.query.continue_.as_deref().map(Continue::decode).transpose()?;
@@ -81,8 +86,17 @@ pub(crate) async fn list(call: &Call, _permit: &Permit) -> Result<Response, Fail
         call.api.traffic.remember(collection(&call.target), gathered.looked_at_bytes);
     }
     let charge = call.pay(gathered.bytes)?;
-    let listing = Listing::new(call.served.clone(), form, &gathered.meta, gathered.objects)?;
+    let (served, meta, objects) = (call.served.clone(), gathered.meta, gathered.objects);
+    let make = move || Listing::new(served, form, &meta, objects);
+    let listing = match form {
+        // Its length comes first, so that all of it is written once to be counted.
+        Form::Binary if gathered.bytes > COUNTED_AT_ONCE_BYTES_MAX => {
+            elsewhere(call, make).await??
+        }
+        _ => make()?,
+    };
     let mut response = listing.into_response();
+    response.extensions_mut().insert(gzip::Expected(gathered.bytes));
     // A small one has arrived whole and is counted like any other answer.
     if response.body().size_hint().exact().is_none()
         && let Some(charge) = charge
@@ -90,6 +104,19 @@ pub(crate) async fn list(call: &Call, _permit: &Permit) -> Result<Response, Fail
         response.extensions_mut().insert(Prepaid::all(charge));
     }
     Ok(response)
+}
+
+/// A heavy step, on a thread where nobody waits for it.
+pub(crate) async fn elsewhere<T: Send + 'static>(
+    call: &Call,
+    step: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Failure> {
+    call.place.iter().for_each(Place::leave);
+    let done = call.api.traffic.turn(&call.flow()).await?.work(step).await?;
+    if let Some(place) = &call.place {
+        place.take_again().await?;
+    }
+    Ok(done)
 }
 
 /// A page that came too late may go on with what is there now.

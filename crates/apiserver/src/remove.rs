@@ -1,10 +1,10 @@
 //! Delete and deletecollection.
 
-use http::StatusCode;
 use serde_json::{Value, json};
 use tombolo_identity::Permit;
 use tombolo_store::{Change, Expect};
 
+use crate::accept;
 use crate::answer::Answer;
 use crate::gather::Gather;
 use crate::object::{self, Deletion, text};
@@ -35,15 +35,19 @@ enum Gone {
 
 pub(crate) async fn one(call: &Call, _permit: &Permit, body: &[u8]) -> Result<Answer, Failure> {
     let options = options(call, body)?;
+    let form = call.representation(accept::OF_AN_OBJECT)?;
     match delete(call, call.name(), call.target.namespace.as_deref(), &options).await? {
-        Gone::Later(object) => Ok(Answer::value(&object).with_code(StatusCode::OK)),
-        Gone::Now(object) => Ok(Answer::value(&json!({
-            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
-            "details": {
-                "name": call.name(), "group": call.served.kind.group,
-                "kind": call.served.kind.plural, "uid": text(&object, "uid"),
-            },
-        }))),
+        Gone::Later(object) => Ok(Answer::in_form(form, &object)),
+        Gone::Now(object) => Ok(Answer::in_form(
+            form,
+            &json!({
+                "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+                "details": {
+                    "name": call.name(), "group": call.served.kind.group,
+                    "kind": call.served.kind.plural, "uid": text(&object, "uid"),
+                },
+            }),
+        )),
     }
 }
 
@@ -62,7 +66,7 @@ pub(crate) async fn collection(
     let gathered = Gather::all(call, selection.into()).run(call).await?;
     let mut gone = Vec::new();
     for object in &gathered.objects {
-        let value = encode::parse(object);
+        let value = encode::parse_in_version(kind, object);
         match delete(call, text(&value, "name"), object::namespace_of(&value), &options).await {
             Ok(Gone::Now(object) | Gone::Later(object)) => gone.push(encode::to_bytes(&object)),
             // Somebody else has deleted it in between, which is as good.
@@ -93,13 +97,13 @@ async fn delete(
             .store
             .get(&kind.key(namespace, name))
             .ok_or_else(|| Failure::not_found(kind, name))?;
-        let live = encode::parse(&stored);
+        let live = encode::parse_in_version(kind, &stored);
         check_preconditions(call, &live, options)?;
         let deletion = object::delete(kind, &live, options.propagation, &time::now());
         let (change, object) = match deletion {
             Deletion::Pending => return Ok(Gone::Later(live)),
-            Deletion::Mark(object) => (Change::Put(encode::draft(&object)), object),
-            Deletion::Remove => (Change::Delete(encode::draft(&live)), live),
+            Deletion::Mark(object) => (Change::Put(encode::draft(kind, &object)), object),
+            Deletion::Remove => (Change::Delete(encode::draft(kind, &live)), live),
         };
         let removed = matches!(change, Change::Delete(_));
         if options.dry_run {
@@ -109,8 +113,8 @@ async fn delete(
         scope::guard_removal(&call.subject, kind, &object)?;
         let expect = Expect::Revision(stored.revision);
         match call.commit(&object, expect, change, "delete").await {
-            Ok(stored) if removed => return Ok(Gone::Now(encode::parse(&stored))),
-            Ok(stored) => return Ok(Gone::Later(encode::parse(&stored))),
+            Ok(stored) if removed => return Ok(Gone::Now(encode::parse_in_version(kind, &stored))),
+            Ok(stored) => return Ok(Gone::Later(encode::parse_in_version(kind, &stored))),
             Err(Unwritten::Raced) => (),
             Err(Unwritten::Refused(failure)) => return Err(failure),
         }

@@ -105,6 +105,8 @@ pub fn parse_path(path: &str) -> Path {
         ["openapi", "v3", "apis", group, version] => {
             Path::OpenApiV3 { group: (*group).to_owned(), version: (*version).to_owned() }
         }
+        // Where Prometheus looks for it.
+        ["metrics"] => Path::Own("metrics".to_owned()),
         ["tombolo", operation] => Path::Own((*operation).to_owned()),
         _ => Path::Unknown,
     }

@@ -81,7 +81,7 @@ fn decide(
         }
         if has_agent(object) {
             let marked = marked(value(object), live.get(&object.key).map(|live| value(live)), now);
-            amendment.put.insert(object.key.clone(), encode::draft(&marked));
+            amendment.put.insert(object.key.clone(), encode::draft_stored(&marked));
         }
     }
     let tokens = live.values().filter(|object| is_token(object));

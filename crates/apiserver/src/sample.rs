@@ -50,12 +50,14 @@ pub(crate) fn kind(
         storage_schema: Arc::new(Schema::compile(&schema).unwrap()),
         defined_at: 0,
         schema,
+        rules: Arc::default(),
         status_subresource: false,
         scale: None,
         columns: Vec::new(),
         selectable_fields: Vec::new(),
         storage_version: version.to_owned(),
         deprecation: None,
+        view: None,
     }
 }
 

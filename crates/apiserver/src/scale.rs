@@ -27,7 +27,7 @@ pub(crate) async fn answer(
     let current = render(scale, &live);
     let wanted = match verb {
         Verb::Get => return Ok(Answer::value(&current)),
-        Verb::Update => write::decode_json(body)?.value,
+        Verb::Update => write::decode_body(call.content_type(), body)?.value,
         Verb::Patch => patched(call, &current, body)?,
         _ => return Err(Failure::new(405, "MethodNotAllowed", "a scale is read or changed")),
     };

@@ -3,6 +3,8 @@
 //! asks at every request of an agent and again while a watch lasts; [`crate::write`] before every
 //! write.
 
+use std::borrow::Cow;
+
 use axum::body::Body;
 use bytes::Bytes;
 use http::HeaderMap;
@@ -14,13 +16,13 @@ use tombolo_identity::{Permit, Remit, Role, Subject, Verb};
 use tombolo_model::keys::{GROUP, LABEL_SITE};
 use tombolo_store::At;
 
-use crate::encode;
 use crate::kinds::Kind;
 use crate::object::{Part, text};
 use crate::request::{Query, Target};
 use crate::server::{Api, authorize, content_type, read_body};
 use crate::status::Failure;
 use crate::write::decode_body;
+use crate::{encode, view};
 use tombolo_document::selector::{FieldSelector, LabelSelector, Rule};
 
 /// A request of an agent.
@@ -112,7 +114,7 @@ impl Asked<'_> {
     fn hidden(&self, failure: Failure) -> Failure {
         let Role::Agent(remit) = &self.subject.role else { return failure };
         let resource = self.target.resource.as_str();
-        let named = match (self.target.group.as_str(), resource, remit) {
+        let named = match (self.storage_group(), resource, remit) {
             (GROUP, "assignments", _) | ("", "secrets" | "configmaps" | "events", _) => true,
             (GROUP, "nodes", Remit::Site { .. }) => true,
             (_, _, _) => false,
@@ -130,10 +132,10 @@ impl Asked<'_> {
         let namespace = target.namespace.as_deref();
         let stored = || {
             let place = namespace.unwrap_or_default();
-            let key = format!("{}/{}/{place}/{name}", target.group, target.resource);
+            let key = format!("{}/{}/{place}/{name}", self.storage_group(), target.resource);
             api.store.get(&key).map(|stored| encode::parse(&stored))
         };
-        match (target.group.as_str(), target.resource.as_str()) {
+        match (self.storage_group(), target.resource.as_str()) {
             (GROUP, "assignments") => {
                 let site = match target.name.is_some() {
                     true => stored().map(|live| scope::site_for(&live, remit).to_owned()),
@@ -163,10 +165,21 @@ impl Asked<'_> {
         }
     }
 
+    /// Whose is whose does not depend on the name under which it is asked for.
+    fn storage_group(&self) -> &str {
+        view::storage_group(&self.target.group, &self.target.resource)
+    }
+
     fn facts_of_new(&self, api: &Api, body: &Value) -> Facts {
         let Role::Agent(remit) = &self.subject.role else { return Facts::default() };
         let facts = match (self.target.group.as_str(), self.target.resource.as_str()) {
-            (_, "events") => about(api, remit, self.target.namespace.as_deref(), body),
+            (group, "events") => {
+                let mut event = body.clone();
+                if let Some(view) = view::of(group, "Event") {
+                    view.store(&mut event);
+                }
+                about(api, remit, self.target.namespace.as_deref(), &event)
+            }
             (GROUP, "nodes") => {
                 Facts { site: scope::site_of_node(body, remit).to_owned(), ..Facts::default() }
             }
@@ -262,8 +275,9 @@ pub(crate) fn guard(
         Part::Main => scope::Part::Main,
         Part::Status | Part::Finalize => scope::Part::Status,
     };
-    let kind_of = (kind.group.as_str(), kind.kind.as_str());
-    let allowed = scope::may_change(remit, kind_of, part, live.unwrap_or(&Value::Null), object);
+    let kind_of = (kind.storage_group(), kind.kind.as_str());
+    let live = live.map_or(Cow::Owned(Value::Null), |live| kind.as_stored(live));
+    let allowed = scope::may_change(remit, kind_of, part, &live, &kind.as_stored(object));
     allowed.map_err(|refused| told(refused, subject, kind, object))
 }
 
@@ -271,7 +285,8 @@ pub(crate) fn guard(
 pub(crate) fn guard_removal(subject: &Subject, kind: &Kind, live: &Value) -> Result<(), Failure> {
     guard(subject, kind, Part::Main, Some(live), live)?;
     let Role::Agent(remit) = &subject.role else { return Ok(()) };
-    let allowed = scope::may_remove(remit, (kind.group.as_str(), kind.kind.as_str()), live);
+    let kind_of = (kind.storage_group(), kind.kind.as_str());
+    let allowed = scope::may_remove(remit, kind_of, &kind.as_stored(live));
     allowed.map_err(|refused| told(refused, subject, kind, live))
 }
 

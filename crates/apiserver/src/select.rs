@@ -11,6 +11,7 @@ use crate::encode;
 use crate::kinds::Kind;
 use crate::request::{Query, Target};
 use crate::status::Failure;
+use crate::view::View;
 use tombolo_document::selector::{FieldSelector, LabelSelector};
 
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ pub(crate) struct Selection {
     agent: Option<Seen>,
     /// The key of an object of the kind that is not for whoever asks.
     hidden: Option<String>,
+    /// Under which names the selectors know the fields.
+    view: Option<&'static View>,
 }
 
 /// What of a kind an agent sees.
@@ -54,7 +57,8 @@ impl Selection {
         let exact =
             name.filter(|_| one_place).map(|name| kind.key(target.namespace.as_deref(), name));
         let prefix = exact.clone().unwrap_or(prefix);
-        Ok(Selection { prefix, exact, labels, fields, agent: None, hidden: None })
+        let view = kind.view;
+        Ok(Selection { prefix, exact, labels, fields, agent: None, hidden: None, view })
     }
 
     /// Narrows the selection to what `subject` may see of the kind.
@@ -84,7 +88,10 @@ impl Selection {
         if self.labels.is_none() && self.fields.is_none() && self.agent.is_none() {
             return true;
         }
-        let value = encode::parse(object);
+        let mut value = encode::parse(object);
+        if let Some(view) = self.view {
+            view.show(&mut value);
+        }
         self.agent.as_ref().is_none_or(|seen| (seen.test)(&value, &seen.by))
             && self.labels.as_ref().is_none_or(|labels| labels.matches(&value))
             && self.fields.as_ref().is_none_or(|fields| fields.matches(&value))

@@ -23,6 +23,7 @@ use crate::accept::{self, Representation};
 use crate::answer::{Answer, cached, warn};
 use crate::discovery::{self, Aggregated, Area};
 use crate::health::Loops;
+use crate::metrics::Metrics;
 use crate::registry::{Registry, Served};
 use crate::request::{Path, Query, Target, modern, parse_path, verb};
 use crate::serve::Peer;
@@ -30,10 +31,10 @@ use crate::status::Failure;
 use crate::traffic::flow::Flow;
 use crate::traffic::{Charge, Good, Payer, Place, Traffic};
 use crate::{
-    agents, authenticate, encode, health, openapi, own_paths, read, remove, review, scale, scope,
-    traffic, watch, write,
+    agents, authenticate, encode, gzip, health, metrics, openapi, own_paths, read, remove, review,
+    scale, scope, traffic, watch, write,
 };
-use tombolo_document::apply;
+use tombolo_document::{apply, protobuf};
 
 /// The largest body: twice what Kubernetes' own store would take.
 pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
@@ -47,6 +48,7 @@ pub struct Api {
     pub(crate) registry: Arc<Registry>,
     pub(crate) admin: TokenHash,
     pub(crate) traffic: Arc<Traffic>,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) loops: Loops,
     /// What is served beside the protocol, and the protocol itself behind it. Its handlers find the
     /// Api among the extensions of a request: a router that held it would hold itself.
@@ -79,6 +81,7 @@ impl Api {
             store,
             admin,
             traffic: Traffic::new(traffic::Limits::default()),
+            metrics: Arc::default(),
             loops: Loops::default(),
             routes: Router::new().fallback(handle),
         };
@@ -212,7 +215,11 @@ impl Call {
     /// The answer, and the word that the version will go if it will.
     async fn answer(self, permit: Permit, verb: Verb, body: Bytes) -> Result<Response, Failure> {
         let deprecation = self.served.kind.deprecation.clone();
-        let mut response = self.answer_in_version(permit, verb, body).await?;
+        let form = self.representation(accept::OF_AN_OBJECT).unwrap_or(Representation::Json);
+        let mut response = match self.answer_in_version(permit, verb, body).await {
+            Err(failure) if form == Representation::Protobuf => failed(failure, form),
+            answer => answer?,
+        };
         if let Some(sentence) = deprecation {
             warn(response.headers_mut(), &sentence);
         }
@@ -346,7 +353,11 @@ impl Call {
         &self,
         offers: &[Representation],
     ) -> Result<Representation, Failure> {
-        negotiate(&self.headers, offers)
+        let mut offers = offers.to_vec();
+        if protobuf::encode::knows(&self.served.kind.api_version(), &self.served.kind.kind) {
+            offers.push(Representation::Protobuf);
+        }
+        negotiate(&self.headers, &offers)
     }
 }
 
@@ -372,15 +383,21 @@ async fn route(State(api): State<Api>, mut request: Request) -> Response {
 }
 
 async fn handle(Extension(api): Extension<Api>, request: Request) -> Response {
-    match api.dispatch(request).await {
+    let asked = metrics::Asked::of(&api, request.method(), request.uri());
+    let accepts_gzip = gzip::accepts(request.headers());
+    let response = match api.dispatch(request).await {
         Ok(response) => response,
-        Err(failure) => {
-            if failure.code >= 500 {
-                tracing::error!(code = failure.code, message = failure.message, "request failed");
-            }
-            failure.into_response()
-        }
+        Err(failure) => failed(failure, Representation::Json),
+    };
+    asked.answered(&api.metrics, response.status().as_u16());
+    if accepts_gzip { gzip::compressed(response) } else { response }
+}
+
+fn failed(failure: Failure, form: Representation) -> Response {
+    if failure.code >= 500 {
+        tracing::error!(code = failure.code, message = failure.message, "request failed");
     }
+    failure.response(form)
 }
 
 fn host(headers: &HeaderMap) -> &str {

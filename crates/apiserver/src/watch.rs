@@ -14,12 +14,14 @@ use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use tombolo_document::protobuf;
 use tombolo_identity::Permit;
 use tombolo_store::{Event, Kind as Change, Object, Watch};
 
 use crate::accept::{self, Representation};
 use crate::encode;
 use crate::gather::Gather;
+use crate::metrics::Watching;
 use crate::read::{ahead, included};
 use crate::select::Selection;
 use crate::server::Call;
@@ -57,6 +59,10 @@ pub(crate) async fn answer(call: Call, _permit: &Permit) -> Result<Response, Fai
     let selection = Arc::new(selection);
     let shape = call.representation(accept::OF_A_WATCH)?;
     let include = included(&call)?;
+    let content_type = match shape {
+        Representation::Protobuf => protobuf::encode::STREAM_TYPE,
+        _ => "application/json",
+    };
     let mut pending = Vec::new();
     let mut charge = None;
     let start = start(&call)?;
@@ -76,8 +82,10 @@ pub(crate) async fn answer(call: Call, _permit: &Permit) -> Result<Response, Fai
     let life = asked.map_or(LIFE_DEFAULT, Duration::from_secs).min(LIFE_MAX);
     let now = Instant::now();
     let announce = call.query.send_initial_events == Some(true);
+    let watching = call.api.metrics.watching();
     let state = Stream {
         call,
+        _watching: watching,
         selection,
         shape,
         include,
@@ -98,7 +106,7 @@ pub(crate) async fn answer(call: Call, _permit: &Permit) -> Result<Response, Fai
         Some((Ok::<Bytes, std::convert::Infallible>(chunk), state))
     });
     let mut response = Body::from_stream(lines).into_response();
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     if let Some(charge) = charge {
         response.extensions_mut().insert(Prepaid::beginning(charge));
     }
@@ -125,6 +133,8 @@ fn look_bytes(event: &Event) -> usize {
 
 struct Stream {
     call: Call,
+    /// For as long as the stream lasts.
+    _watching: Watching,
     selection: Arc<Selection>,
     shape: Representation,
     include: IncludeObject,
@@ -280,8 +290,7 @@ impl Stream {
             // It lives on outside of the selection: the watcher sees its last state inside.
             (true, false) => {
                 let Some(previous) = &event.previous else { return };
-                let mut value = encode::parse(previous);
-                value["apiVersion"] = json!(served.kind.api_version());
+                let mut value = encode::parse_in_version(&served.kind, previous);
                 value["metadata"]["resourceVersion"] = json!(event.revision().to_string());
                 self.line(lines, "DELETED", &encode::to_bytes(&value));
             }
@@ -299,7 +308,20 @@ impl Stream {
                 let value = table::partial_object(&parse());
                 encode::watch_line(lines, type_, &encode::to_bytes(&value));
             }
+            Representation::Protobuf => {
+                lines.extend_from_slice(&protobuf::encode::watch_frame(type_, &parse()));
+            }
             _ => encode::watch_line(lines, type_, object),
+        }
+    }
+
+    /// What is no object of the kind in full, whatever else the watch carries.
+    fn say(&self, lines: &mut BytesMut, type_: &str, value: &Value) {
+        match self.shape {
+            Representation::Protobuf => {
+                lines.extend_from_slice(&protobuf::encode::watch_frame(type_, value));
+            }
+            _ => encode::watch_line(lines, type_, &encode::to_bytes(value)),
         }
     }
 
@@ -322,11 +344,11 @@ impl Stream {
             Representation::Table => self.table(&object),
             _ => object,
         };
-        encode::watch_line(lines, "BOOKMARK", &encode::to_bytes(&object));
+        self.say(lines, "BOOKMARK", &object);
     }
 
     fn end_with(&mut self, lines: &mut BytesMut, failure: &Failure) {
         self.done = true;
-        encode::watch_line(lines, "ERROR", &encode::to_bytes(&failure.to_json()));
+        self.say(lines, "ERROR", &failure.to_json());
     }
 }

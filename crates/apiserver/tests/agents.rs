@@ -470,6 +470,34 @@ async fn events_are_about_its_own() {
     assert_eq!(server.agent(Method::PATCH, &own, MERGE, other).await.0, 403);
 }
 
+/// The other name of the same objects is no way round.
+#[tokio::test]
+async fn events_are_about_its_own_under_their_other_name_too() {
+    let server = Server::start().await;
+    let event = |name: &str| {
+        json!({
+            "apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"generateName": "e."},
+            "regarding": {"apiVersion": "tombolo.dev/v1alpha1", "kind": "Assignment",
+                "namespace": "shop", "name": name},
+            "eventTime": "2026-01-02T03:04:05.000000Z", "reason": "Started", "type": "Normal",
+            "action": "Start", "reportingController": "tombolo.dev/agent", "reportingInstance": "n1",
+        })
+    };
+    let path = "/apis/events.k8s.io/v1/namespaces/shop/events";
+    let post =
+        async |event: Value| server.agent(Method::POST, path, "application/json", event).await;
+    let (code, made) = post(event("mine")).await;
+    assert_eq!(code, 201, "{made}");
+    assert_eq!(post(event("theirs")).await.0, 403);
+    // What an agent may read is asked of the object, whatever it is called.
+    assert_eq!(server.get(path).await.0, 403);
+    let own = format!("{path}/{}", made["metadata"]["name"].as_str().expect("a name"));
+    let series = json!({"series": {"count": 2, "lastObservedTime": "2026-01-02T03:04:06.000000Z"}});
+    assert_eq!(server.agent(Method::PATCH, &own, MERGE, series).await.0, 200);
+    let other = json!({"regarding": {"name": "theirs"}});
+    assert_ne!(server.agent(Method::PATCH, &own, MERGE, other).await.0, 200);
+}
+
 #[tokio::test]
 async fn a_removed_or_revoked_node_is_out_with_its_next_request() {
     let server = Server::start().await;

@@ -271,4 +271,4 @@ macro_rules! tables {
     )*};
 }
 
-tables![cores, definitions, lifetimes, metadata, negotiation, numbers, options];
+tables![cores, definitions, events, lifetimes, metadata, negotiation, numbers, options, rules];

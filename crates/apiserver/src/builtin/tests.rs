@@ -49,6 +49,7 @@ fn each_document_makes_one_kind() {
         /v1 ConfigMap Namespaced configmaps [Data, Age]
         apiextensions.k8s.io/v1 CustomResourceDefinition Cluster customresourcedefinitions [Created At]
         /v1 Event Namespaced events [Last Seen, Type, Reason, Object, Message]
+        events.k8s.io/v1 Event Namespaced events [Last Seen, Type, Reason, Object, Message]
         coordination.k8s.io/v1 Lease Namespaced leases [Holder, Age]
         /v1 Namespace Cluster namespaces [Status, Age]
         /v1 Secret Namespaced secrets [Type, Data, Age]

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::status::{Invalid, Problem};
 use tombolo_document::jsonpath;
-use tombolo_document::schema::{Additional, Findings, Path, Schema, Type};
+use tombolo_document::schema::{Additional, Expressions, Findings, Path, Schema, Type};
 
 use super::{list, names, text};
 
@@ -34,6 +34,21 @@ pub fn validate(crd: &Value) -> Vec<Invalid> {
     check_conversion(spec, &path, &mut findings);
     check_versions(spec, &path, &mut findings);
     check_stored_versions(crd, &mut findings);
+    findings.into_vec()
+}
+
+/// What is wrong with the rules in the schemas. Asked when a definition is written, and not of what is stored:
+/// objects of a kind whose rules another release has let through can still be read.
+pub fn validate_rules(crd: &Value) -> Vec<Invalid> {
+    let mut findings = Findings::default();
+    let path = Path::Text("spec.versions");
+    for (index, version) in list(&crd["spec"]["versions"]).iter().enumerate() {
+        let path = path.index(index);
+        let path = path.field("schema");
+        let path = path.field("openAPIV3Schema");
+        let Ok(compiled) = Schema::compile(&version["schema"]["openAPIV3Schema"]) else { continue };
+        findings.extend(Expressions::compile(&compiled, &path).err().unwrap_or_default());
+    }
     findings.into_vec()
 }
 

@@ -88,7 +88,7 @@ impl World {
     }
 
     async fn put(&self, key: String, object: &serde_json::Value) {
-        let write = Write::put(key, Expect::Absent, encode::draft(object));
+        let write = Write::put(key, Expect::Absent, encode::draft_stored(object));
         self.api.store.commit(vec![write]).await.unwrap();
     }
 
