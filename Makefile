@@ -7,7 +7,7 @@ QUICK := $(TARGET)/quick/tombolo
 OR_TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tombolo/placement-venv
 
 .DEFAULT_GOAL := help
-.PHONY: help up down serve quick build test lint bench bench-placement fuzz mutants docs
+.PHONY: help up down serve quick build test probes lint bench bench-placement fuzz mutants docs
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -29,6 +29,10 @@ build: ## the release binary: optimised whole, as it ships and as the benchmarks
 
 test: ## install what the tests need, run everything, list what was skipped
 	@scripts/test.sh
+
+probes: ## the raw requests of the API's tests, asked of a real kube-apiserver; it is built first (half an hour, once)
+	@scripts/kube-apiserver.sh build
+	@scripts/kube-apiserver.sh run cargo test --locked --package tombolo-apiserver --test probes -- --test-threads 1
 
 lint: ## formatting, tidy and clippy
 	cargo xtask lint

@@ -142,10 +142,18 @@ install_prometheus() {
     missing prometheus "it cannot be built; answers of PromQL will not be compared"
 }
 
+# From the Go module proxy as well.
+install_go_client() {
+  have go || { missing go-client "no Go to build it; protobuf will not be tried with it"; return; }
+  "$(dirname "$0")/go-client.sh" >/dev/null 2>&1 ||
+    missing go-client "it cannot be built; protobuf will not be tried with it"
+}
+
 install_packages
 install_registry
 install_kubectl
 install_python_client
 install_cargo_deny
 install_prometheus
+install_go_client
 exit 0

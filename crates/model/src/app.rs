@@ -27,6 +27,7 @@ use crate::site::Engine;
     status = "AppStatus",
     derive = "PartialEq",
     category = "tombolo",
+    category = "all",
     doc = "An application: its components, what each of them needs, how they talk to each other, \
            and where Tombolo has put them.",
     printcolumn(

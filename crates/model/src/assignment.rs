@@ -27,6 +27,7 @@ use crate::site::Engine;
     status = "AssignmentStatus",
     derive = "PartialEq",
     category = "tombolo",
+    category = "all",
     shortname = "asg",
     doc = "One instance of a component on one target: what to run there, and how far it is. \
            Deleting it takes the instance down.",

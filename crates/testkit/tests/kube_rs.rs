@@ -7,10 +7,13 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::{core, events};
 use kube::api::{
-    Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, ResourceExt,
+    Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Resource as _,
+    ResourceExt,
 };
 use kube::runtime::controller::Action;
+use kube::runtime::events::{EventType, Recorder, Reporter};
 use kube::runtime::finalizer::{Event as Finalizer, finalizer};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::runtime::{Controller, WatchStreamExt, reflector};
@@ -219,4 +222,35 @@ async fn controller_with_a_finalizer_cleans_up_before_the_end() {
     eventually("it is gone", async || maps.get_opt("a").await.unwrap().is_none().then_some(()))
         .await;
     controller.abort();
+}
+
+/// The recorder of controllers tells in the newer group; equal events become a series.
+#[tokio::test]
+async fn recorder_tells_what_both_groups_show() {
+    let tombolo = Tombolo::start().await;
+    let client = tombolo.client().await;
+    let about = maps(&client).create(&PostParams::default(), &map("a", "1")).await.unwrap();
+    let recorder = Recorder::new(client.clone(), Reporter::from("example.com/recorder"));
+    let said = kube::runtime::events::Event {
+        type_: EventType::Normal,
+        reason: "Told".to_owned(),
+        note: Some("the recorder works".to_owned()),
+        action: "Tell".to_owned(),
+        secondary: None,
+    };
+    for _ in 0..2 {
+        recorder.publish(&said, &about.object_ref(&())).await.unwrap();
+    }
+    let newer: Api<events::v1::Event> = Api::namespaced(client.clone(), "default");
+    let params = ListParams::default().fields("regarding.name=a,reason=Told");
+    let found = newer.list(&params).await.unwrap().items;
+    let notes: Vec<_> = found.iter().map(|event| event.note.as_deref()).collect();
+    assert_eq!(notes, [Some("the recorder works")]);
+    assert_eq!(found[0].series.as_ref().map(|series| series.count), Some(2));
+    let core: Api<core::v1::Event> = Api::namespaced(client, "default");
+    let params = ListParams::default().fields("involvedObject.name=a,reason=Told");
+    let found = core.list(&params).await.unwrap().items;
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].message.as_deref(), Some("the recorder works"));
+    assert_eq!(found[0].reporting_component.as_deref(), Some("example.com/recorder"));
 }

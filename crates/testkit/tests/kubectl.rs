@@ -308,7 +308,33 @@ async fn tells_what_is_served_and_what_one_may_do() {
     tombolo.kubectl(&["get", "tombolo", "-A"]).await.ok();
 
     assert_eq!(tombolo.kubectl(&["auth", "can-i", "delete", "sites"]).await.ok(), "yes\n");
+    // Whoever may do everything still cannot make what nobody serves.
+    tombolo.kubectl(&["auth", "can-i", "create", "pods"]).await.failed();
+    tombolo.kubectl_with(&["apply", "-f", "-"], APP).await.ok();
+    assert_has(&tombolo.kubectl(&["get", "all"]).await.ok(), &["app.tombolo.dev/shop"]);
     assert_eq!(tombolo.kubectl(&["get", "--raw", "/readyz"]).await.ok().trim(), "ok");
+}
+
+/// One object under two names.
+#[tokio::test]
+async fn events_are_shown_by_both_of_their_groups() {
+    let Some(tombolo) = start("events_are_shown_by_both_of_their_groups").await else { return };
+    let event = "{apiVersion: v1, kind: Event, metadata: {name: one}, type: Normal, reason: Told, \
+                 message: said once, count: 2, lastTimestamp: '2026-01-02T03:04:05Z', \
+                 involvedObject: {kind: ConfigMap, name: a, namespace: default}}";
+    tombolo.kubectl_with(&["create", "-f", "-"], event).await.ok();
+    for resource in ["events", "events.events.k8s.io", "ev"] {
+        let table = tombolo.kubectl(&["get", resource]).await.ok();
+        assert_has(&table, &["LAST SEEN", "TYPE", "Told", "configmap/a", "said once"]);
+    }
+    let newer = ["get", "events.events.k8s.io", "one", "-o", "jsonpath={.note} {.deprecatedCount}"];
+    assert_eq!(tombolo.kubectl(&newer).await.ok(), "said once 2");
+    assert_has(
+        &tombolo.kubectl(&["explain", "events.events.k8s.io.note"]).await.ok(),
+        &["What happened"],
+    );
+    tombolo.kubectl(&["delete", "events.events.k8s.io", "one"]).await.ok();
+    assert_has(&tombolo.kubectl(&["get", "events", "one"]).await.failed(), &["NotFound"]);
 }
 
 #[tokio::test]
