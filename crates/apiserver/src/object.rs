@@ -357,7 +357,10 @@ fn place(kind: &Kind, object: &mut Value, namespace: Option<&str>) -> Result<(),
 fn normalise(kind: &Kind, mut object: Value) -> Value {
     if kind.is("", "Namespace") {
         if !is_deleting(&object) {
-            object["spec"]["finalizers"] = json!([NAMESPACE_FINALIZER]);
+            // Whoever may finalize may put others beside it.
+            if object["spec"]["finalizers"].as_array().is_none_or(Vec::is_empty) {
+                object["spec"]["finalizers"] = json!([NAMESPACE_FINALIZER]);
+            }
             object["status"]["phase"] = json!("Active");
         }
         let name = object["metadata"]["name"].clone();

@@ -342,6 +342,10 @@ impl Stream {
         }
         let object = match self.shape {
             Representation::Table => self.table(&object),
+            // Whoever asked for metadata alone knows no other kind.
+            Representation::PartialObject | Representation::PartialObjectList => {
+                table::partial_object(&object)
+            }
             _ => object,
         };
         self.say(lines, "BOOKMARK", &object);

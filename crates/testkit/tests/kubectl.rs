@@ -325,12 +325,12 @@ async fn events_are_shown_by_both_of_their_groups() {
     tombolo.kubectl_with(&["create", "-f", "-"], event).await.ok();
     for resource in ["events", "events.events.k8s.io", "ev"] {
         let table = tombolo.kubectl(&["get", resource]).await.ok();
-        assert_has(&table, &["LAST SEEN", "TYPE", "Told", "configmap/a", "said once"]);
+        assert_has(&table, &["LAST SEEN", "TYPE", "Told", "ConfigMap/a", "said once"]);
     }
     let newer = ["get", "events.events.k8s.io", "one", "-o", "jsonpath={.note} {.deprecatedCount}"];
     assert_eq!(tombolo.kubectl(&newer).await.ok(), "said once 2");
     assert_has(
-        &tombolo.kubectl(&["explain", "events.events.k8s.io.note"]).await.ok(),
+        &tombolo.kubectl(&["explain", "events.note", "--api-version=events.k8s.io/v1"]).await.ok(),
         &["What happened"],
     );
     tombolo.kubectl(&["delete", "events.events.k8s.io", "one"]).await.ok();

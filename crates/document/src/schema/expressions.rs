@@ -393,7 +393,12 @@ impl Walk {
                     let inner = node.properties.get(name).or(node.additional.as_deref());
                     let Some(inner) = inner else { continue };
                     let old = old.filter(|_| !node.is_atomic).and_then(|old| old.get(name));
-                    self.node(inner, Changed { value, old, is_settled }, &path.field(name))?;
+                    // Keys stand in brackets, fields after a dot.
+                    let place = match node.properties.contains_key(name) {
+                        true => path.field(name),
+                        false => path.key(name),
+                    };
+                    self.node(inner, Changed { value, old, is_settled }, &place)?;
                 }
             }
             Value::Array(items) => {
