@@ -23,6 +23,13 @@ skipped=(
   "server identity|APIServerIdentity|kube-apiserver identity|Coordinated"
   "Generated clientset"                      # Pods and CronJobs
   "Certificates|serving certificates"        # of the nodes of a cluster
+  "ConversionWebhook"                        # conversion webhooks are refused
+  "receiving resources as Tables"            # expects a refusal of what is possible here
+  "aggregated discovery interface|locate the groupVersion" # look for groups that are not served
+  "services are removed|apply a finalizer to a pod"        # about Services and Pods
+  "typed object|ServerSideApply"             # with Deployments and Pods
+  "metadata details across all namespaces for nodes|return pod details" # nodes of core/v1, and Pods
+  "health handlers"                          # names every part of a kube-apiserver
 )
 pattern=$(IFS='|'; echo "${skipped[*]}")
 

@@ -168,8 +168,15 @@ fn merge_status(kind: &Kind, live: &Value, object: &Value) -> Value {
         Some(status) => root.insert("status".into(), status.clone()),
         None => root.remove("status"),
     };
-    if let Some(fields) = object["metadata"].get("managedFields") {
-        metadata_mut(&mut merged).insert("managedFields".into(), fields.clone());
+    // Of a namespace Kubernetes takes what is written beside the status as well.
+    let also: &[&str] = match kind.is("", "Namespace") {
+        true => &["managedFields", "labels", "annotations"],
+        false => &["managedFields"],
+    };
+    for field in also {
+        if let Some(value) = object["metadata"].get(*field) {
+            metadata_mut(&mut merged).insert((*field).to_owned(), value.clone());
+        }
     }
     merged
 }
