@@ -26,7 +26,7 @@ skipped=(
   "ConversionWebhook"                        # conversion webhooks are refused
   "receiving resources as Tables"            # expects a refusal of what is possible here
   "aggregated discovery interface|locate the groupVersion" # look for groups that are not served
-  "services are removed|apply a finalizer to a pod"        # about Services and Pods
+  "services are removed|pods are removed"   # about Services and Pods
   "typed object|ServerSideApply"             # with Deployments and Pods
   "metadata details across all namespaces for nodes|return pod details" # nodes of core/v1, and Pods
   "health handlers"                          # names every part of a kube-apiserver
