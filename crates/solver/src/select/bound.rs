@@ -6,6 +6,7 @@
 //! that is better, all are bounded by prices, as if distance cost nothing.
 
 use super::crowd::{Crowd, Curve, count};
+use super::domain::Domain;
 use super::dual::Dual;
 use super::frame::{Block, Frame, Place};
 use super::ids::{BlockId, NodeRank};
@@ -21,46 +22,37 @@ const PRICE_ROUNDS: usize = 60;
 /// No choice for the blocks that are placed has a greater objective.
 pub(super) fn of(state: &State<'_>, placed: &[BlockId], meter: &mut Meter<'_>) -> i64 {
     let frame = state.frame;
-    let mut bound = 0.0;
     let mut plain = Vec::new();
+    let mut sets = Vec::new();
     let mut seen = vec![false; frame.blocks.len()];
-    let empty = State::new(frame);
-    let mut sets = 0;
     for block in placed {
         if seen[block.at()] {
             continue;
         }
-        if !frame.blocks[*block].zoned {
-            plain.push(*block);
-            continue;
+        match frame.blocks[*block].zoned {
+            true => sets.push(tied(frame, *block, &mut seen)),
+            false => plain.push(*block),
         }
-        // Relaxation 1: each connected component alone on an empty continuum. Sees distance, no
-        // competition.
-        let set = tied(frame, *block, &mut seen);
-        sets += 1;
-        bound += bound_of_set(&empty, &set, meter);
     }
-    let now: i64 = plain.iter().filter_map(|block| state.at(*block)).map(|p| p.value).sum();
-    let now = now - state.crowd.total(frame);
-    bound += Market::new(state, &plain).bound(float(now), meter);
-    // Relaxation 2: all compete for nodes by prices, and distance costs the least it could.
-    // A single set knows of its own competition.
-    if sets > 1 {
-        bound = bound.min(with_free_traffic(state, placed, meter));
-    }
+    let now = |of: &[BlockId]| -> f64 {
+        let values = of.iter().filter_map(|block| state.at(*block)).map(|place| place.value);
+        float(values.sum::<i64>() - state.crowd.total(frame))
+    };
+    let bound = if sets.len() > 1 {
+        // All compete for nodes by prices, and distance costs the least it could; then each set sees distance too, at
+        // the prices that were found.
+        let mut market = Market::new(state, placed);
+        let edges = frame.edges.iter().filter(|edge| state.at(edge.a).is_some());
+        let least: i64 = edges.map(|edge| frame.least_price(edge)).sum();
+        let far = market.bound(now(placed), meter) - float(least);
+        far.min(market.bound_of_sets(&sets, &plain, meter))
+    } else {
+        // A set alone knows of its own competition.
+        let empty = State::new(frame);
+        let alone: f64 = sets.iter().map(|set| bound_of_set(&empty, set, meter)).sum();
+        alone + Market::new(state, &plain).bound(now(&plain), meter)
+    };
     floor(bound + 1e-3).max(state.objective)
-}
-
-/// All blocks compete for nodes, and traffic costs the least that it could. Better than looking at
-/// each set alone where there are many of them and the good nodes are few.
-fn with_free_traffic(state: &State<'_>, placed: &[BlockId], meter: &mut Meter<'_>) -> f64 {
-    let frame = state.frame;
-    let placed_edges = frame.edges.iter().filter(|edge| state.at(edge.a).is_some());
-    // The smallest cost of any two zones bounds the traffic cost of an edge from below.
-    let least: i64 = placed_edges.map(|edge| frame.least_price(edge)).sum();
-    let now: i64 = placed.iter().filter_map(|block| state.at(*block)).map(|p| p.value).sum();
-    let now = now - state.crowd.total(frame);
-    Market::new(state, placed).bound(float(now), meter) - float(least)
 }
 
 /// All blocks that a block has edges or groups of zones with, and theirs.
@@ -92,6 +84,7 @@ fn bound_of_set(empty: &State<'_>, set: &[BlockId], meter: &mut Meter<'_>) -> f6
 }
 
 /// Blocks that want the same, and how many there are of them.
+#[derive(Clone)]
 struct Kind<'f> {
     block: &'f Block,
     count: f64,
@@ -104,6 +97,7 @@ struct Kind<'f> {
 /// Blocks that avoid each other, up to which the best nodes for all of them are looked for one by one.
 const APART_MAX: usize = 1_024;
 
+#[derive(Clone)]
 struct Market<'s, 'f> {
     state: &'s State<'f>,
     kinds: Vec<Kind<'f>>,
@@ -129,42 +123,72 @@ fn with_least_price(curve: Curve) -> (Curve, f64) {
     (curve, least)
 }
 
+fn kinds<'f>(state: &State<'f>, blocks: &[BlockId]) -> Vec<Kind<'f>> {
+    let frame = state.frame;
+    let mut order: Vec<BlockId> = blocks.to_vec();
+    let of = |number: &BlockId| &frame.blocks[*number];
+    let key = |number: &BlockId| {
+        let block = of(number);
+        let own = (!block.skip.is_empty()).then_some(*number);
+        let demand = block.demand.as_deref();
+        (own, block.index, demand, !block.loads.is_empty(), block.apart.as_slice())
+    };
+    order.sort_by(|a, b| key(a).cmp(&key(b)));
+    let mut kinds = Vec::new();
+    for same in order.chunk_by(|a, b| key(a) == key(b)) {
+        let values = same.iter().filter_map(|number| state.at(*number)).map(|p| p.value);
+        let marginal = values.min().unwrap_or(0);
+        #[expect(clippy::cast_precision_loss, reason = "items are counted in u32")]
+        let count = same.len() as f64;
+        // They share all groups, and no two of a group are in one place.
+        let is_apart = !of(&same[0]).apart.is_empty() && same.len() <= APART_MAX;
+        let nodes = is_apart.then_some(same.len());
+        kinds.push(Kind { block: of(&same[0]), count, marginal, nodes });
+    }
+    kinds
+}
+
 impl<'s, 'f> Market<'s, 'f> {
     fn new(state: &'s State<'f>, plain: &[BlockId]) -> Market<'s, 'f> {
         let frame = state.frame;
-        let mut order: Vec<BlockId> = plain.to_vec();
-        let of = |number: &BlockId| &frame.blocks[*number];
-        let key = |number: &BlockId| {
-            let block = of(number);
-            let own = (!block.skip.is_empty()).then_some(*number);
-            let demand = block.demand.as_deref();
-            (own, block.index, demand, !block.loads.is_empty(), block.apart.as_slice())
-        };
-        order.sort_by(|a, b| key(a).cmp(&key(b)));
-        let mut kinds = Vec::new();
-        for same in order.chunk_by(|a, b| key(a) == key(b)) {
-            let values = same.iter().filter_map(|number| state.at(*number)).map(|p| p.value);
-            let marginal = values.min().unwrap_or(0);
-            #[expect(clippy::cast_precision_loss, reason = "items are counted in u32")]
-            let count = same.len() as f64;
-            // They share all groups, and no two of a group are in one place.
-            let is_apart = !of(&same[0]).apart.is_empty() && same.len() <= APART_MAX;
-            let nodes = is_apart.then_some(same.len());
-            kinds.push(Kind { block: of(&same[0]), count, marginal, nodes });
-        }
         let empty = Crowd::new(frame);
-        let loads = match plain.iter().any(|number| !of(number).loads.is_empty()) {
+        let loads = match plain.iter().any(|number| !frame.blocks[*number].loads.is_empty()) {
             true => NodeRank::first(frame.nodes)
                 .map(|node| with_least_price(empty.load_curve(frame, node)))
                 .collect(),
             false => Vec::new(),
         };
-        Market { state, kinds, price: vec![0.0; frame.capacity.len()], loads }
+        Market { state, kinds: kinds(state, plain), price: vec![0.0; frame.capacity.len()], loads }
     }
 
-    /// Prices that come near to what is wanted and what is there; the least bound on the way.
+    /// What each set of blocks that have to do with each other could earn by itself at these prices, what the others
+    /// could, and what the nodes do. Sees distance and competition.
+    fn bound_of_sets(
+        &self,
+        sets: &[Vec<BlockId>],
+        plain: &[BlockId],
+        meter: &mut Meter<'_>,
+    ) -> f64 {
+        let frame = self.state.frame;
+        let worth = |block: &Block, place: &Place| {
+            // Rounded up, so that the bound stays one.
+            self.fee(block, place).map(|fee| floor(float(place.value) - fee) + 1)
+        };
+        let mut bound = Market { kinds: kinds(self.state, plain), ..self.clone() }.ask(meter).0;
+        for set in sets {
+            let domain = |block: &BlockId| Domain::at_prices(frame, *block, &worth, meter);
+            let domains: Vec<Domain> = set.iter().map(domain).collect();
+            let mut kernel = Kernel::of(frame, set, domains, WIDTH, meter);
+            let dual = Dual::at_prices(&mut kernel, ROUNDS, meter);
+            bound += dual.bound + dual.slack;
+        }
+        bound
+    }
+
+    /// Prices that come near to what is wanted and what is there, and the least bound on the way, which is theirs.
     fn bound(&mut self, now: f64, meter: &mut Meter<'_>) -> f64 {
         let mut least = self.ask(meter).0;
+        let mut best = (self.price.clone(), self.loads.clone());
         // A warm start: prices near the dual optimum save rounds.
         self.first_prices();
         let mut step = 1.0;
@@ -175,6 +199,7 @@ impl<'s, 'f> Market<'s, 'f> {
             if bound < least {
                 least = bound;
                 stale = 0;
+                best = (self.price.clone(), self.loads.clone());
             }
             if stale > 3 {
                 step *= 0.5;
@@ -184,6 +209,7 @@ impl<'s, 'f> Market<'s, 'f> {
                 break;
             }
         }
+        (self.price, self.loads) = best;
         least + 1e-9 * least.abs()
     }
 

@@ -30,6 +30,8 @@ pub(super) struct Aim {
     pub until: u64,
     /// Take the first answer.
     pub first: bool,
+    /// What another answer must be better by than the one that was found to be worth a search.
+    pub enough: i64,
 }
 
 struct Search<'a, 'f, 'l> {
@@ -168,11 +170,9 @@ impl Search<'_, '_, '_> {
 
     /// Objectives are whole numbers, so anything less than one more is no more.
     fn worth_a_look(&self, bound: f64) -> bool {
-        !dead(bound - self.base)
-            && self
-                .aim
-                .floor
-                .is_none_or(|floor| bound + self.dual.slack >= super::kernel::float(floor) + 1.0)
+        let more = if self.best.is_some() { self.aim.enough } else { 0 };
+        let least = self.aim.floor.map(|floor| super::kernel::float(floor + more) + 1.0);
+        !dead(bound - self.base) && least.is_none_or(|least| bound + self.dual.slack >= least)
     }
 
     /// The block to decide next, and the bound as it stands; `None` if a block has no place.

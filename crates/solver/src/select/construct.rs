@@ -9,6 +9,7 @@ use super::fit::{self, Fit};
 use super::frame::{Block, Frame, Place};
 use super::gather;
 use super::ids::{BlockId, NodeRank};
+use super::improve;
 use super::index::sort_key;
 use super::kernel::{Kernel, Width, dead};
 use super::meter::Meter;
@@ -19,6 +20,8 @@ use super::{EXACT_BLOCKS_MAX, Outcome};
 const CHUNK: usize = 24;
 /// Work for one block of a chunk, on average.
 const WORK_PER_BLOCK: u64 = 2_000;
+/// The share of its worth that a better first answer must gain to be searched for.
+const ENOUGH: f64 = 0.002;
 const NARROW: Width = Width { places: 3, zones: 24 };
 const FULL: Width = Width { places: usize::MAX, zones: usize::MAX };
 /// Others that may be asked to move when a part finds no room.
@@ -256,7 +259,10 @@ fn solve(
     }
     meter.grant(work.min(4 * WORK_PER_BLOCK * blocks.len() as u64));
     let until = meter.spent.saturating_add(work);
-    let found = branch::search(&kernel, &dual, state, Aim { floor: None, until, first }, meter);
+    // The improvement mends what little a first answer leaves.
+    let enough = improve::floor(dual.bound.abs() * ENOUGH);
+    let aim = Aim { floor: None, until, first, enough };
+    let found = branch::search(&kernel, &dual, state, aim, meter);
     // Only a search that has seen everything proves that there is nothing.
     let none = found.places.is_none() && dead(found.open);
     (found.places, none)

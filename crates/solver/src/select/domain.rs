@@ -4,10 +4,11 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::frame::{Block, Place};
+use super::frame::{Block, Frame, Place};
 use super::ids::{BlockId, ZoneRank};
 use super::index::{NOTHING, sort_key};
 use super::kernel::{NEVER, dead, float};
+use super::meter::Meter;
 use super::state::{FORBIDDEN, State};
 
 /// So many times the zones that are kept are looked into.
@@ -87,6 +88,55 @@ impl Domain {
                 domain.close_span(span, more.filter(|_| !complete).max(lists.left_out));
             }
         }
+        domain
+    }
+
+    /// The best place of each zone by what is left of its value at some prices; nothing where it does not fit.
+    pub(super) fn at_prices(
+        frame: &Frame<'_>,
+        number: BlockId,
+        worth: &dyn Fn(&Block, &Place) -> Option<i64>,
+        meter: &mut Meter<'_>,
+    ) -> Domain {
+        let block = &frame.blocks[number];
+        let index = &frame.indices[block.index as usize];
+        let mut domain = Domain::default();
+        if frame.broken[number.at()] {
+            return domain;
+        }
+        let mut looked = 0;
+        for zone in 0..index.zones() {
+            let name = if block.zoned { ZoneRank::new(zone) } else { ZoneRank::ANYWHERE };
+            let (places, left_out) = index.zone(zone);
+            let mut best: Option<(i64, Place)> = None;
+            let mut look = |place: &Place, best: &mut Option<(i64, Place)>| {
+                looked += 1;
+                let worth = worth(block, place);
+                if worth.is_some_and(|worth| best.is_none_or(|(most, _)| worth > most)) {
+                    *best = worth.map(|worth| (worth, *place));
+                }
+            };
+            let own = block.extra.iter();
+            own.filter(|place| name == ZoneRank::ANYWHERE || frame.zone_of[place.node] == name)
+                .for_each(|place| look(place, &mut best));
+            for place in places {
+                // The lists are sorted, and prices are never less than nothing.
+                if best.is_some_and(|(most, _)| place.value < most) {
+                    break;
+                }
+                if block.skip.is_empty() || block.skip.binary_search(&place.node).is_err() {
+                    look(place, &mut best);
+                }
+            }
+            let start = domain.places.len();
+            if let Some((worth, place)) = best {
+                domain.places.push(place);
+                domain.worth.push(worth);
+            }
+            let span = Span { zone: name, start, end: start, more: NEVER, cost: 0 };
+            domain.close_span(span, left_out);
+        }
+        meter.spend(looked / 2 + 1);
         domain
     }
 

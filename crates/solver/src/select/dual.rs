@@ -116,6 +116,18 @@ impl Dual {
         dual
     }
 
+    /// A bound on a kernel whose places are worth what is left of them at prices from elsewhere: nothing here asks for
+    /// more.
+    pub(super) fn at_prices(kernel: &mut Kernel, rounds: usize, meter: &mut Meter<'_>) -> Dual {
+        let mut dual = Dual::start(kernel);
+        dual.strike_out(kernel, meter);
+        for _ in 0..rounds {
+            dual.sweep(kernel, meter);
+        }
+        dual.measure(kernel);
+        dual
+    }
+
     fn start(kernel: &Kernel) -> Dual {
         let mut dual = Dual {
             offsets: vec![0],

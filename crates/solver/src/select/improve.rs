@@ -52,7 +52,7 @@ pub(super) fn exactly(
     let mut bound = incumbent;
     let mut answer = before;
     if let Some(mut kernel) = Kernel::new(state, blocks, width, meter) {
-        let aim = Aim { floor: Some(incumbent), until, first: false };
+        let aim = Aim { floor: Some(incumbent), until, first: false, enough: 0 };
         let found = match packing::suits(&kernel, state) {
             true => packing::search(&kernel, state, aim, meter),
             false => by_prices(&mut kernel, state, aim, meter),
@@ -120,7 +120,7 @@ fn reseat(state: &mut State<'_>, freed: &[BlockId], meter: &mut Meter<'_>) {
         let goal = float(incumbent) - float(state.objective);
         let dual = Dual::new(&mut kernel, state, Some(goal), 4, meter);
         let until = meter.spent.saturating_add(WORK_PER_ROUND);
-        let aim = Aim { floor: Some(incumbent), until, first: false };
+        let aim = Aim { floor: Some(incumbent), until, first: false, enough: 0 };
         answer = branch::search(&kernel, &dual, state, aim, meter).places;
     }
     put_back(state, freed, answer.as_deref().unwrap_or(&before));

@@ -56,7 +56,7 @@ impl Kernel {
         width: Width,
         meter: &mut Meter<'_>,
     ) -> Option<Kernel> {
-        let mut kernel = Kernel { blocks: blocks.to_vec(), ..Kernel::default() };
+        let mut domains = Vec::with_capacity(blocks.len());
         for block in blocks {
             let enough = width.places.min(blocks.len());
             let domain = Domain::of(state, *block, enough, enough == blocks.len(), width.zones);
@@ -64,29 +64,42 @@ impl Kernel {
             if domain.spans.is_empty() && domain.unseen.is_none() {
                 return None;
             }
-            kernel.domains.push(domain);
+            domains.push(domain);
         }
+        let mut kernel = Kernel::of(state.frame, blocks, domains, width, meter);
+        kernel.add_twins(state.frame);
+        Some(kernel)
+    }
+
+    /// Of blocks of which it is known where each could go.
+    pub(super) fn of(
+        frame: &Frame<'_>,
+        blocks: &[BlockId],
+        domains: Vec<Domain>,
+        width: Width,
+        meter: &mut Meter<'_>,
+    ) -> Kernel {
+        let mut kernel = Kernel { blocks: blocks.to_vec(), domains, ..Kernel::default() };
         // Order matters: pairs are tables over the zones that are kept, twins compare the places
         // that are kept.
-        kernel.keep_zones(state, width.zones);
-        kernel.add_pairs(state.frame, meter);
+        kernel.keep_zones(frame, width.zones);
+        kernel.add_pairs(frame, meter);
         kernel.pairs_of = vec![Vec::new(); blocks.len()];
         for (number, pair) in kernel.pairs.iter().enumerate() {
             kernel.pairs_of[pair.a].push(number);
             kernel.pairs_of[pair.b].push(number);
         }
-        kernel.add_twins(state.frame);
-        Some(kernel)
+        kernel
     }
 
     /// Where there are more zones than can be looked at, keeps those that are good for a block
     /// alone and those that are good for all of them together.
-    fn keep_zones(&mut self, state: &State<'_>, keep: usize) {
+    fn keep_zones(&mut self, frame: &Frame<'_>, keep: usize) {
         let whole = |domain: &Domain| domain.spans.len() <= keep && domain.unseen.is_none();
         if self.domains.iter().all(whole) {
             return;
         }
-        let mut joint = vec![(0i64, 0i64); state.frame.zones];
+        let mut joint = vec![(0i64, 0i64); frame.zones];
         for domain in &self.domains {
             for span in domain.spans.iter().filter(|span| span.zone != ZoneRank::ANYWHERE) {
                 let (count, sum) = &mut joint[span.zone.at()];
