@@ -39,6 +39,9 @@ pub struct Options {
     pub weights: Option<Weights>,
     /// Apps (by id) that get a new look whatever the scope, because somebody has changed them.
     pub changed: BTreeSet<AppId>,
+    /// Apps (by id) that run well and are planned nevertheless: each of their instances is held where it is as
+    /// long as nobody has no place for it.
+    pub also_planned: BTreeSet<AppId>,
     pub strikes: Vec<Strike>,
     /// In seconds of the clock that also gives the times of `strikes`.
     pub now: u64,
@@ -63,6 +66,8 @@ pub struct Compiled<'c, 'a> {
     pub origins: Vec<Origin>,
     /// By node of the problem: index into the nodes of the continuum.
     pub nodes: Vec<u32>,
+    /// By planned App: the part of the problem that it is in.
+    pub(crate) part_of: BTreeMap<usize, usize>,
     /// What kept Apps or parts of the input out of the problem.
     pub troubles: Vec<Trouble>,
     /// Sentences about what was assumed or cut.
@@ -171,6 +176,7 @@ pub(crate) fn compile_without<'c, 'a>(
         problem: Problem::default(),
         origins: Vec::new(),
         nodes: Vec::new(),
+        part_of: BTreeMap::new(),
         troubles,
         notes: Vec::new(),
         continuum,
@@ -198,12 +204,8 @@ impl<'c, 'a> Compiled<'c, 'a> {
         let mut by_instance: BTreeMap<(usize, usize), Vec<ItemId>> = BTreeMap::new();
         for app in self.scoped.planned.clone() {
             let spec = &self.apps[app].spec;
-            let mut part = Part {
-                id: self.ids[app].to_string(),
-                priority: priority(spec.qos),
-                items: Vec::new(),
-                packs: packs(spec, options),
-            };
+            let packs = packs(spec, options);
+            let mut part = self.part_for(app, packs);
             for component in by_name(&self.apps, app) {
                 for (replica, slot) in (0u32..).zip(ask::slots(&spec.components[component])) {
                     let (ask, class) =
@@ -217,12 +219,18 @@ impl<'c, 'a> Compiled<'c, 'a> {
                     part.items.push(item);
                     by_instance.entry((app, component)).or_default().push(item);
                     let demand = resources::demand(&self.asks[ask].demand, &resources);
-                    let loads = !part.packs;
+                    let loads = !packs;
                     self.problem.items.push(Item { id, class, demand, loads, ..Item::default() });
                     self.origins.push(Origin::Wanted { app, component, replica, ask });
                 }
             }
-            self.problem.parts.push(part);
+            match self.part_of.get(&app).copied() {
+                Some(known) => self.problem.parts[known] = part,
+                None => {
+                    self.part_of.insert(app, self.problem.parts.len());
+                    self.problem.parts.push(part);
+                }
+            }
         }
         self.problem.resources = resources;
         self.note_unknown_places();
@@ -232,6 +240,20 @@ impl<'c, 'a> Compiled<'c, 'a> {
         crowding::prefer(self, &by_instance);
         layout::lay_out(self);
         reschedule::weigh(self, options);
+    }
+
+    /// The part that the instances of an App belong to: one of its own, unless it is joined with others.
+    fn part_for(&mut self, app: usize, packs: bool) -> Part {
+        let priority = priority(self.apps[app].spec.qos);
+        let first = self.scoped.joined.get(&app).and_then(|first| self.part_of.get(first)).copied();
+        if let Some(known) = first {
+            self.part_of.insert(app, known);
+            let mut part = self.problem.parts[known].clone();
+            part.priority = part.priority.max(priority);
+            part.packs &= packs;
+            return part;
+        }
+        Part { id: self.ids[app].to_string(), priority, items: Vec::new(), packs }
     }
 
     fn note_unknown_places(&mut self) {
@@ -296,7 +318,7 @@ pub(crate) fn by_name(apps: &[&App], app: usize) -> Vec<usize> {
 }
 
 /// Gold before silver before the rest; who says nothing stands in the middle.
-fn priority(qos: Option<Qos>) -> i32 {
+pub(crate) fn priority(qos: Option<Qos>) -> i32 {
     match qos {
         Some(Qos::Gold) => 2,
         Some(Qos::Silver) | None => 1,

@@ -47,6 +47,23 @@ pub(crate) enum Lack {
     Proven,
     /// The search ended after so many steps, and there may be a place.
     GaveUp { steps: u64 },
+    /// It is proven that nothing will do beside what runs. Whether something would if that moves was searched for in so
+    /// many steps, and is not known.
+    Beside { steps: u64 },
+}
+
+/// Whether an App would have no place even if nothing else ran anywhere.
+pub(crate) fn is_hopeless(
+    compiled: &Compiled<'_, '_>,
+    app: usize,
+    options: &Options,
+    limits: &Limits<'_>,
+) -> bool {
+    let options = Options { scope: Scope::All, ..options.clone() };
+    let apps = [compiled.apps[app]];
+    let alone =
+        compile::compile_without(compiled.continuum, &apps, &[], &options, &BTreeSet::new());
+    joint::is_impossible(&alone, limits)
 }
 
 /// What stands in the way of an App that has no place: for each instance that is missing, a minimal
@@ -61,11 +78,17 @@ pub(crate) fn unplaced(
     limits: &Limits<'_>,
 ) -> Vec<Unplaced> {
     let mut found = beside_the_others(compiled, chosen, (app, lack), options, limits);
-    let (Lack::GaveUp { steps }, false) = (lack, found.is_empty()) else { return found };
-    for one in &mut found {
-        if one.gave_up_after.is_none() {
-            one.gave_up_after = Some(steps);
-            one.reasons.insert(0, joint::not_found(steps));
+    for one in found.iter_mut().filter(|one| one.gave_up_after.is_none()) {
+        match lack {
+            Lack::Proven => (),
+            Lack::GaveUp { steps } => {
+                one.gave_up_after = Some(steps);
+                one.reasons.insert(0, joint::not_found(steps));
+            }
+            Lack::Beside { steps } => {
+                one.gave_up_after = Some(steps);
+                one.reasons.push("whether there is a place if others move is not known".to_owned());
+            }
         }
     }
     found
@@ -135,7 +158,7 @@ fn beside_the_others(
 pub(crate) fn briefly(compiled: &Compiled<'_, '_>, (app, lack): (usize, Lack)) -> Vec<Unplaced> {
     let gave_up_after = match lack {
         Lack::Proven => None,
-        Lack::GaveUp { steps } => Some(steps),
+        Lack::GaveUp { steps } | Lack::Beside { steps } => Some(steps),
     };
     let components = compiled.apps[app].spec.components.iter().enumerate();
     let missing = components.flat_map(|(index, component)| {
@@ -158,7 +181,7 @@ pub(crate) fn engine_of(choice: Choice) -> Option<tombolo_model::Engine> {
 }
 
 /// What will run once the plan is carried out: what stands, and what was chosen.
-fn as_planned(compiled: &Compiled<'_, '_>, chosen: &[Option<Choice>]) -> Vec<Running> {
+pub(crate) fn as_planned(compiled: &Compiled<'_, '_>, chosen: &[Option<Choice>]) -> Vec<Running> {
     let planned: BTreeSet<Option<&AppId>> =
         compiled.scoped.planned.iter().map(|app| Some(&compiled.ids[*app])).collect();
     let standing =

@@ -145,7 +145,8 @@ pub(super) fn connect(
 ) {
     // A copy of the references: rows are pushed into `compiled` below.
     let apps = compiled.apps.clone();
-    for (part, app) in compiled.scoped.planned.clone().into_iter().enumerate() {
+    for app in compiled.scoped.planned.clone() {
+        let part = compiled.part_of[&app];
         let mut anchors: BTreeMap<(usize, usize, u32), ItemId> = BTreeMap::new();
         for component in by_name(&apps, app) {
             let items = instances.get(&(app, component)).map_or(&[][..], Vec::as_slice);

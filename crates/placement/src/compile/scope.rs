@@ -1,5 +1,6 @@
 //! Which Apps are planned, which stand, and what those that stand leave of the nodes.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tombolo_model::component::Component;
@@ -19,6 +20,10 @@ pub(crate) struct Scoped {
     pub planned: Vec<usize>,
     /// Indices of the Apps that run and stay as they are, by id.
     pub standing: Vec<usize>,
+    /// Those among them that want a place as well, and wait for one until others that they speak to have theirs.
+    pub deferred: Vec<usize>,
+    /// Of planned Apps that have a place together or none: the first of them.
+    pub joined: BTreeMap<usize, usize>,
     /// Indices of the Apps that contradict themselves.
     pub refused: Vec<usize>,
 }
@@ -45,12 +50,91 @@ pub(super) fn decide(
             _ if frozen.contains(&app) => false,
             Scope::All => true,
             Scope::Pending => {
-                options.changed.contains(&ids[app]) || looker.has_to_do(apps[app], &ids[app])
+                options.changed.contains(&ids[app])
+                    || options.also_planned.contains(&ids[app])
+                    || looker.has_to_do(apps[app], &ids[app])
             }
         };
         if plan { scoped.planned.push(app) } else { scoped.standing.push(app) }
     }
+    let speech = Speech::of(apps, ids, &scoped.planned);
+    match options.also_planned.is_empty() {
+        true => scoped.deferred = speech.deferred(apps, ids, &scoped.planned),
+        // Whoever makes room for a neighbour is planned with it.
+        false => scoped.joined = speech.joined(&scoped.planned),
+    }
+    if !scoped.deferred.is_empty() {
+        scoped.planned.retain(|app| !scoped.deferred.contains(app));
+        scoped.standing.extend(&scoped.deferred);
+        scoped.standing.sort_by_key(|app| &ids[*app]);
+    }
     scoped
+}
+
+/// Which of the planned Apps speak to each other.
+#[derive(Debug, Default)]
+struct Speech {
+    /// Whom each calls.
+    calls: BTreeMap<usize, BTreeSet<usize>>,
+    /// Whom each calls or is called by.
+    ties: BTreeMap<usize, BTreeSet<usize>>,
+}
+
+impl Speech {
+    fn of(apps: &[&App], ids: &[AppId], planned: &[usize]) -> Speech {
+        let mut speech = Speech::default();
+        let is_social = |app: &&usize| {
+            let parts = apps[**app].spec.components.iter();
+            parts.flat_map(|part| &part.connects).any(|connection| connection.app.is_some())
+        };
+        if !planned.iter().any(|app| is_social(&app)) {
+            return speech;
+        }
+        let named: BTreeMap<&AppId, usize> = planned.iter().map(|app| (&ids[*app], *app)).collect();
+        for app in planned.iter().filter(is_social) {
+            let connections = apps[*app].spec.components.iter().flat_map(|part| &part.connects);
+            for other in connections.filter_map(|connection| connection.app.as_deref()) {
+                let other = ids[*app].beside(Some(other));
+                if let Some(other) = named.get(&other).filter(|other| *other != app) {
+                    speech.calls.entry(*app).or_default().insert(*other);
+                    speech.ties.entry(*app).or_default().insert(*other);
+                    speech.ties.entry(*other).or_default().insert(*app);
+                }
+            }
+        }
+        speech
+    }
+
+    /// Of Apps that speak to each other one is planned after the other, so that the first is a fixed end for the
+    /// second: each has a place or none by itself. Who calls none of the others comes first.
+    fn deferred(&self, apps: &[&App], ids: &[AppId], planned: &[usize]) -> Vec<usize> {
+        if self.ties.is_empty() {
+            return Vec::new();
+        }
+        let calls_none = |app: &usize| !self.calls.contains_key(app);
+        let mut first: BTreeSet<usize> = planned.iter().copied().filter(calls_none).collect();
+        if first.is_empty() {
+            // They call each other in a circle.
+            let priority = |app: &usize| std::cmp::Reverse(super::priority(apps[*app].spec.qos));
+            first.extend(planned.iter().min_by_key(|app| (priority(app), &ids[**app])));
+        }
+        planned.iter().copied().filter(|app| !first.contains(app)).collect()
+    }
+
+    /// The first of all that each has to do with, directly or through others.
+    fn joined(&self, planned: &[usize]) -> BTreeMap<usize, usize> {
+        let mut joined = BTreeMap::new();
+        for first in planned.iter().filter(|app| self.ties.contains_key(app)) {
+            let mut open = vec![*first];
+            while let Some(app) = open.pop() {
+                if let Entry::Vacant(new) = joined.entry(app) {
+                    new.insert(*first);
+                    open.extend(&self.ties[&app]);
+                }
+            }
+        }
+        joined
+    }
 }
 
 /// What each node has left for the planned Apps, and the cores that these already use of it.

@@ -119,6 +119,12 @@ fn tightest(compiled: &Compiled<'_, '_>) -> Option<String> {
     (share(resource) >= TIGHT_PERCENT).then_some(says)
 }
 
+/// Whether it is proven that the problem has no answer.
+pub(super) fn is_impossible(compiled: &Compiled<'_, '_>, limits: &Limits<'_>) -> bool {
+    let limits = Limits { work: limits.work.min(WORK_MAX), ..*limits };
+    compiled.ceiling.is_none() && matches!(searched(&compiled.problem, &limits), Search::Impossible)
+}
+
 /// What a search says of a problem.
 enum Search {
     Placed(Box<Selection>),

@@ -10,6 +10,9 @@ use crate::compile::{Compiled, Kind, Options, Origin, Scope, index};
 use crate::explain;
 use crate::reschedule;
 
+/// Instances that are tried whether they could stay after all, each in a search of its own.
+const HELD_AGAIN_MAX: usize = 16;
+
 /// What was found, after all rules about moving.
 #[derive(Clone, Debug)]
 pub(super) struct Solved {
@@ -21,8 +24,8 @@ pub(super) struct Solved {
     pub work: u64,
     /// Items that stay for now because too many of their component would be down.
     pub waiting: Vec<ItemId>,
-    /// Apps whose instances were let go, because somebody would have had no place beside them.
-    pub make_room: BTreeSet<usize>,
+    /// Instances that were let go, because somebody would have had no place beside them.
+    pub make_room: BTreeSet<ItemId>,
 }
 
 pub(super) fn solve(
@@ -34,7 +37,7 @@ pub(super) fn solve(
     let found = search(compiled, &mut kept, limits);
     // Whoever explains the answer asks what an instance would have liked, not that it was held.
     kept.release(compiled, |_| true);
-    Ok(Solved { make_room: kept.released, ..found? })
+    Ok(Solved { make_room: kept.let_go, ..found? })
 }
 
 fn search(
@@ -84,16 +87,15 @@ fn first_answer(
     if lacking.is_empty() {
         return Ok(best);
     }
-    let planned = &compiled.scoped.planned;
-    let theirs: BTreeSet<usize> = lacking.iter().map(|part| planned[*part]).collect();
-    let everybody: BTreeSet<usize> = planned.iter().copied().collect();
+    let of_part = compiled.part_of.iter().filter(|(_, part)| lacking.contains(part));
+    let theirs: BTreeSet<usize> = of_part.map(|(app, _)| *app).collect();
+    let everybody: BTreeSet<usize> = compiled.scoped.planned.iter().copied().collect();
     let mut freest = best.clone();
     for released in [theirs, everybody] {
         kept.release(compiled, |app| released.contains(&app));
         let found = select(&compiled.problem, limits)?;
         if placed(compiled, &found) > placed(compiled, &best) {
-            best = found.clone();
-            kept.released = released;
+            best = fewest_moved(compiled, kept, found.clone(), limits)?;
         }
         if lacking_none(&best) {
             return Ok(best);
@@ -102,6 +104,41 @@ fn first_answer(
     }
     kept.hold(compiled);
     Ok(believed(best, &freest))
+}
+
+/// Of those that an answer moves, only those are let go without whom it could not place as much: each is held
+/// again, the dearest first, as long as it can be.
+fn fewest_moved(
+    compiled: &mut Compiled<'_, '_>,
+    kept: &mut Kept,
+    found: Selection,
+    limits: &Limits<'_>,
+) -> Result<Selection, Invalid> {
+    let hurried = Limits { work: limits.work / 8, ..*limits };
+    let mut best = found;
+    kept.let_go = kept.moved(compiled, &best);
+    let mut tried: Vec<ItemId> = kept.let_go.iter().copied().collect();
+    tried.sort_by_key(|item| (Reverse(cost_of_moving(compiled, *item)), *item));
+    for item in tried.into_iter().take(HELD_AGAIN_MAX) {
+        if !kept.let_go.remove(&item) {
+            continue;
+        }
+        kept.hold(compiled);
+        let again = select(&compiled.problem, &hurried)?;
+        if placed(compiled, &again) >= placed(compiled, &best) {
+            kept.let_go = kept.moved(compiled, &again);
+            best = again;
+        } else {
+            kept.let_go.insert(item);
+        }
+    }
+    kept.hold(compiled);
+    Ok(best)
+}
+
+fn cost_of_moving(compiled: &Compiled<'_, '_>, item: ItemId) -> i32 {
+    let adjust = compiled.problem.items[item].adjust.iter().map(|adjust| adjust.delta);
+    adjust.max().unwrap_or(0)
 }
 
 /// The answer, with its "impossible" taken back where a search that held fewer instances in place has not proven
@@ -139,12 +176,13 @@ fn lacking_none(found: &Selection) -> bool {
     lacking(found).next().is_none()
 }
 
-/// How many parts have a place, the most important first: an answer with more of them is the better one.
+/// How many Apps have a place, the most important first: an answer with more of them is the better one.
 fn placed(compiled: &Compiled<'_, '_>, found: &Selection) -> BTreeMap<Reverse<i32>, usize> {
     let mut counts = BTreeMap::new();
-    for (part, outcome) in compiled.problem.parts.iter().zip(&found.parts) {
-        let count = counts.entry(Reverse(part.priority)).or_default();
-        *count += usize::from(*outcome == Outcome::Placed);
+    for part in compiled.part_of.values() {
+        let priority = compiled.problem.parts[*part].priority;
+        let count = counts.entry(Reverse(priority)).or_default();
+        *count += usize::from(found.parts[*part] == Outcome::Placed);
     }
     counts
 }
@@ -172,8 +210,8 @@ fn settled(compiled: &Compiled<'_, '_>, options: &Options) -> Vec<ItemId> {
 /// Items that are held where they run, and what they were before.
 struct Kept {
     items: Vec<Held>,
-    /// Apps that were let go, because somebody had no place beside them.
-    released: BTreeSet<usize>,
+    /// Those that were let go, because somebody had no place beside them.
+    let_go: BTreeSet<ItemId>,
 }
 
 struct Held {
@@ -191,7 +229,7 @@ fn keep(compiled: &mut Compiled<'_, '_>, items: &[ItemId]) -> Kept {
         pin(compiled, *item);
         Held { item: *item, pinned: compiled.problem.items[*item].class, class, barred }
     };
-    Kept { items: items.iter().map(hold).collect(), released: BTreeSet::new() }
+    Kept { items: items.iter().map(hold).collect(), let_go: BTreeSet::new() }
 }
 
 impl Kept {
@@ -206,15 +244,28 @@ impl Kept {
         }
     }
 
-    /// Holds again all but those whose App was let go.
+    /// Holds again all but those that were let go.
     fn hold(&self, compiled: &mut Compiled<'_, '_>) {
         for held in &self.items {
-            if app_of(compiled, held.item).is_some_and(|app| !self.released.contains(&app)) {
-                let own = &mut compiled.problem.items[held.item];
+            let own = &mut compiled.problem.items[held.item];
+            if self.let_go.contains(&held.item) {
+                own.class = held.class;
+                own.barred.clone_from(&held.barred);
+            } else {
                 own.class = held.pinned;
                 own.barred.clear();
             }
         }
+    }
+
+    /// Those that an answer does not leave where they run.
+    fn moved(&self, compiled: &Compiled<'_, '_>, found: &Selection) -> BTreeSet<ItemId> {
+        let moved = |item: &ItemId| {
+            let Some(choice) = found.chosen[*item] else { return false };
+            compiled.problem.items[*item].current != Some(choice.node)
+                || !reschedule::keeps_engine(compiled, *item, choice)
+        };
+        self.items.iter().map(|held| held.item).filter(moved).collect()
     }
 }
 

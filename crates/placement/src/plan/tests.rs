@@ -4,6 +4,8 @@ mod devices;
 mod packing;
 mod ports;
 mod sharing;
+mod speaking;
+mod steady;
 mod unsettled;
 mod wishes;
 

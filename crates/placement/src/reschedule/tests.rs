@@ -244,3 +244,69 @@ fn who_has_no_place_in_any_case_moves_nobody() {
     assert!(said.contains("y/0: stay on safe\n"), "{said}");
     assert!(said.contains("x/0: start on open\n"), "{said}");
 }
+
+/// Apps `y00`, `y01` and so on of one instance each, two on each of the nodes, which have 4 cores.
+fn in_pairs(nodes: usize, needs: &serde_json::Value) -> World {
+    let mut text = String::from("site s docker\n");
+    for node in 0..nodes {
+        text += &format!("node n{node:03} s cpu=4 memory=8Gi arch=amd64\n");
+        for app in [2 * node, 2 * node + 1] {
+            text += &format!("run shop/y{app:03} y 0 n{node:03}\n");
+        }
+    }
+    let apps = (0..2 * nodes)
+        .map(|n| app(&format!("y{n:03}"), json!({"components": [{"name": "y", "needs": needs}]})));
+    world(&text).with(apps)
+}
+
+/// The instances that move, with the reason of each.
+fn moved(plan: &crate::Plan) -> Vec<String> {
+    let instances = plan.apps.iter().flat_map(|app| &app.instances);
+    let moved = instances.filter(|one| matches!(one.step, Step::Move { .. }));
+    moved.map(|one| one.placement.decision.clone().unwrap().reason.unwrap()).collect()
+}
+
+#[test]
+fn settled_apps_make_room_where_a_newcomer_has_no_place_otherwise() {
+    // Few instances, all of which are looked at, and many, of which only some are.
+    for nodes in [3, 200] {
+        let mut world = in_pairs(nodes, &json!({"cpu": "1500m"}));
+        let elsewhere = "node spare s cpu=2 memory=8Gi arch=arm64";
+        world.nodes.extend(crate::testing::world(elsewhere).nodes);
+        let needs = json!({"cpu": "2500m", "arch": ["amd64"]});
+        let newcomer = json!({"components": [{"name": "x", "needs": needs}]});
+        world.apps.push(app("x", newcomer).into());
+        let plan = world.plan(&Options::default());
+        let said = shown(&plan);
+        assert!(said.contains("x/0: start on n"), "{nodes}: {said}");
+        let moved = moved(&plan);
+        assert_eq!(moved.len(), 1, "{nodes}: {said}");
+        assert!(moved[0].contains("others would have no place otherwise"), "{moved:?}");
+        world.settle(&plan);
+        let again = world.plan(&Options::default());
+        assert_eq!(shown(&again), "", "nothing is left to do");
+    }
+}
+
+#[test]
+fn settled_apps_stay_where_nobody_is_helped_and_it_is_not_called_impossible_without_a_proof() {
+    for nodes in [3, 200] {
+        let mut world = in_pairs(nodes, &json!({"cpu": "1500m"}));
+        for (name, cpu) in [("late", "2500m"), ("huge", "64")] {
+            let needs = json!({"cpu": cpu});
+            let newcomer = json!({"components": [{"name": "x", "needs": needs}]});
+            world.apps.push(app(name, newcomer).into());
+        }
+        let plan = world.plan(&Options::default());
+        assert_eq!(moved(&plan), Vec::<String>::new());
+        let gave_up = |name: &str| {
+            let id = tombolo_model::AppId::new("shop", name);
+            let found = plan.apps.iter().find(|app| app.app == id).unwrap();
+            assert_eq!(found.outcome, Outcome::Unplaced, "{name}");
+            found.unplaced[0].gave_up_after.is_some()
+        };
+        // No node is large enough for the one, whoever moves. Of the other that is only known if all were asked.
+        assert!(!gave_up("huge"));
+        assert_eq!(gave_up("late"), nodes == 200);
+    }
+}
