@@ -52,6 +52,11 @@ fn site(words: &[&str]) -> Site {
             "lon" => spec["location"]["longitude"] = number(value),
             "carbon" => spec["carbonIntensity"] = number(value),
             "trust" => spec["trust"] = json!(value),
+            "cordoned" => spec["unschedulable"] = json!(true),
+            "taint" => {
+                let (key, effect) = value.split_once(':').unwrap();
+                spec["taints"] = json!([{"key": key, "effect": effect}]);
+            }
             "allow" => spec["allow"] = value.split(',').filter(|word| !word.is_empty()).collect(),
             place => spec["location"][place] = json!(value),
         }

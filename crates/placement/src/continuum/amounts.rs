@@ -123,6 +123,14 @@ impl<'a> Amounts<'a> {
             as u64
     }
 
+    /// The most memory that so many graphics processors have each.
+    pub(crate) fn gpu_memory_of(&self, count: u64) -> Option<u64> {
+        let gpus = self.attached.as_deref().map_or(&[][..], |attached| &attached.gpus);
+        let mut gpus = gpus.to_vec();
+        gpus.sort_unstable_by_key(|memory| std::cmp::Reverse(*memory));
+        gpus.get(usize::try_from(count.max(1) - 1).ok()?).copied()
+    }
+
     /// The same, where each graphics processor has to have so much memory.
     pub(crate) fn with_gpu_memory(mut self, memory: u64) -> Amounts<'a> {
         self.attached = Attached::asked(self.gpu, memory);

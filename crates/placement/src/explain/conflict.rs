@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use tombolo_solver::problem::ItemId;
 
 use super::{closed, unknown};
+use crate::ask::Slot;
 use crate::compile::Compiled;
 use crate::filter::{self, Asked, Look, Mend};
 
@@ -31,6 +32,7 @@ pub(super) fn of(compiled: &Compiled<'_, '_>, item: ItemId) -> Option<Conflict> 
     let barred = &compiled.problem.items[item].barred;
     let granted = granted(&asked);
     let mut masks: Vec<u128> = Vec::with_capacity(compiled.continuum.nodes.len());
+    let spoils = |node: u32| takes_from_a_sibling(&look(compiled, ask, node));
     let is_barred = |node: u32| compiled.at[node as usize].is_some_and(|at| barred.contains(&at));
     for node in 0..compiled.continuum.nodes.len() {
         let node = crate::compile::index(node);
@@ -60,7 +62,7 @@ pub(super) fn of(compiled: &Compiled<'_, '_>, item: ItemId) -> Option<Conflict> 
     let rest: Vec<String> = least.iter().filter(|bit| !is_told(bit)).map(told).collect();
     let reasons = unknown.sentences.iter().cloned().chain(rest).collect();
     let mut nearest: Option<((bool, Effort), u32)> = None;
-    for (node, mask) in (0..).zip(&masks).filter(|(node, _)| !is_barred(*node)) {
+    for (node, mask) in (0..).zip(&masks).filter(|(node, _)| !is_barred(*node) && !spoils(*node)) {
         // A node that is only down is nearer than any that would have to be another one.
         let is_other = if down.is_empty() { mask & !granted != 0 } else { !down.contains(&node) };
         let effort = (is_other, effort(&look(compiled, ask, node), &asked, *mask));
@@ -69,10 +71,24 @@ pub(super) fn of(compiled: &Compiled<'_, '_>, item: ItemId) -> Option<Conflict> 
         }
     }
     // For a name that nothing has, the name that was meant is the way out.
-    let suggestion = nearest
-        .filter(|_| unknown.needs.is_empty())
-        .map(|(_, node)| suggestion(&look(compiled, ask, node), &asked, masks[node as usize]));
+    let suggestion = match (nearest, ask.slot) {
+        _ if !unknown.needs.is_empty() => None,
+        (Some((_, node)), _) => {
+            Some(suggestion(&look(compiled, ask, node), &asked, masks[node as usize]))
+        }
+        (None, Slot::Label(key, value)) => Some(format!("add a node with the label {key}={value}")),
+        (None, Slot::Alike | Slot::Place(..) | Slot::AnyPlace) => None,
+    };
     Some(Conflict { reasons, suggestion })
+}
+
+/// Whether the node has the label by another value, for which the component wants an instance as well: that one would
+/// lose its place if the label were changed.
+fn takes_from_a_sibling(look: &Look<'_, '_>) -> bool {
+    let Slot::Label(key, own) = look.ask.slot else { return false };
+    let wanted = look.ask.component.on_each.iter().flat_map(|each| &each.values);
+    let has = filter::label(look.continuum, look.node, key);
+    has.is_some_and(|has| has != own && wanted.into_iter().any(|value| value == has))
 }
 
 /// The needs that a node does not meet, as bits.
@@ -150,11 +166,16 @@ fn minimal(masks: &[u128], down: &BTreeSet<u32>, granted: u128, asked: usize) ->
         (true, None) => (masks.iter().map(|mask| mask & granted).collect(), granted),
         (true, Some(_)) => (open().collect(), !granted),
     };
-    for bit in 0..asked {
+    let mut leave_out = |bit: usize| {
         let without = kept & !(1 << bit);
         if masks.iter().all(|mask| mask & without != 0) {
             kept = without;
         }
+    };
+    // Of several doors that are closed the first is told: that a node is down comes before what else it is.
+    match down.is_empty() {
+        true => (0..asked).for_each(leave_out),
+        false => (0..asked).rev().for_each(&mut leave_out),
     }
     bits(kept).filter(|bit| *bit < asked).collect()
 }

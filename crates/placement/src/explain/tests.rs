@@ -1,5 +1,6 @@
 //! Words for placements, pairs and conflicts; a conflict is minimal by trial.
 
+mod causes;
 mod suggestions;
 
 use expect_test::expect;

@@ -59,8 +59,18 @@ pub(super) fn mend(look: &Look<'_, '_>, number: usize) -> Mend {
                 format!("if {} to {} would do", words::delay(way.latency_us), reach.to),
             )
         }
-        (Some(_), _) => {
-            super::rows::mend(1.5, format!("with less asked of the way to {}", reach.to))
+        (Some(way), _) if way.assumed => {
+            super::rows::mend(1.5, format!("if the way to {} were measured", reach.to))
+        }
+        (Some(way), _) => {
+            let jitter = reach.jitter_us_max.is_some_and(|max| way.jitter_us > max);
+            let jitter = jitter.then(|| {
+                format!("if {} of jitter to {} would do", words::delay(way.jitter_us), reach.to)
+            });
+            let rate = way.bandwidth_bps.filter(|rate| *rate < reach.bandwidth_bps);
+            let rate = rate.map(|rate| format!("with {} to {}", words::rate_left(rate), reach.to));
+            let less: Vec<String> = jitter.into_iter().chain(rate).collect();
+            super::rows::mend(1.5, words::list(&less))
         }
         (None, _) => super::rows::mend(4.0, format!("with a link towards {}", reach.to)),
     }

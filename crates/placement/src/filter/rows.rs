@@ -2,7 +2,7 @@
 
 use tombolo_model::Engine;
 use tombolo_model::keys::TAINT_DRAIN;
-use tombolo_model::needs::{PlaceKey, PlaceOperator, Taint, TaintEffect, Toleration};
+use tombolo_model::needs::{Place, PlaceKey, PlaceOperator, Taint, TaintEffect, Toleration};
 use tombolo_model::ports::NodePort;
 
 use super::{Look, Mend, Need, allowed};
@@ -180,7 +180,16 @@ pub(crate) const NEEDS: &[Need] = &[
             format!("{} gpu with {} memory", ask.demand.gpu, words::bytes(memory))
         },
         has: |look, _| format!("has {} of them", large_gpus(look)),
-        mend: |_, _| mend(2.0, "with less gpu memory"),
+        mend: |look, _| {
+            let asked = look.ask.needs.gpu_memory.map_or(0, |memory| memory.get());
+            match look.left.gpu_memory_of(look.ask.demand.gpu) {
+                Some(has) => {
+                    let (has, asked) = (words::bytes_left(has), words::bytes(asked));
+                    mend(2.0, format!("with gpu memory {has} instead of {asked}"))
+                }
+                None => mend(2.0, "without gpu memory"),
+            }
+        },
     },
     Need {
         name: "devices",
@@ -297,7 +306,10 @@ pub(crate) const NEEDS: &[Need] = &[
                 format!("is in {}", regions.join(", "))
             }
         },
-        mend: |_, _| mend(2.0, "if its region would do"),
+        mend: |look, _| match look.regions().last() {
+            Some(region) => mend(2.0, format!("if region {region} would do")),
+            None => mend(2.0, "if its site stated its region"),
+        },
     },
     Need {
         name: "sites",
@@ -396,7 +408,23 @@ pub(crate) const NEEDS: &[Need] = &[
             },
             (_, _) => "is elsewhere".into(),
         },
-        mend: |_, _| mend(2.0, "if its place would do"),
+        mend: |look, k| {
+            let places = &look.ask.component.places;
+            let by = |operator| places.iter().find(|place| place.operator == operator);
+            let by = match (look.ask.slot, k) {
+                (Slot::Place(by, _), 0) => Some(by),
+                (Slot::AnyPlace, 0) => by(PlaceOperator::In).map(|place| place.by),
+                (_, _) => {
+                    let ruled_out = places.iter().find_map(|place| look.ruled_out(place));
+                    let place = ruled_out.unwrap_or("its place");
+                    return mend(2.0, format!("if {place} were not ruled out"));
+                }
+            };
+            match by.and_then(|by| Some((by, look.place(by)?))) {
+                Some((by, here)) => mend(2.0, format!("if {by} {here} would do")),
+                None => mend(2.0, "if its site stated its place"),
+            }
+        },
     },
     Need {
         name: "reach",
@@ -427,7 +455,7 @@ fn lower_floor(what: &str, level: u8, score: Option<u8>) -> Mend {
             let effort = f64::from(level.saturating_sub(score)) / 100.0;
             mend(effort, format!("with {what} {score} instead of {level}"))
         }
-        None => mend(2.0, format!("if it had a {what} score")),
+        None => mend(2.0, format!("if it had a {what} score of {level}")),
     }
 }
 
@@ -530,6 +558,12 @@ impl Look<'_, '_> {
             };
             here.is_some_and(|here| place.values.iter().any(|value| same(value, here)))
         })
+    }
+
+    /// The place by which a rule keeps the instance off the node.
+    fn ruled_out<'p>(&self, place: &'p Place) -> Option<&'p str> {
+        let here = self.place(place.by).filter(|_| place.operator == PlaceOperator::NotIn)?;
+        place.values.iter().find(|value| same(value, here)).map(String::as_str)
     }
 
     fn place(&self, by: PlaceKey) -> Option<&str> {

@@ -59,7 +59,7 @@ fn says_what_is_missing_and_by_how_much() {
         "cpu=1 gpu=4Gi",
         json!({"needs": {"gpuMemory": "8Gi"}}),
         expect![[r#"
-        needs 1 gpu with 8Gi memory, has 0 of them | would fit with less gpu memory
+        needs 1 gpu with 8Gi memory, has 0 of them | would fit with gpu memory 4Gi instead of 8Gi
     "#]],
     );
 }
@@ -103,7 +103,7 @@ fn compares_what_a_node_is() {
         json!({"needs": {"security": "high", "compliance": 10}}),
         expect![[r#"
         needs security 67, has 42 | would fit with security 42 instead of 67
-        needs compliance 10, has no score | would fit if it had a compliance score
+        needs compliance 10, has no score | would fit if it had a compliance score of 10
     "#]],
     );
     check("security=34", json!({"needs": {"security": "medium"}}), expect![""]);
@@ -121,7 +121,7 @@ fn compares_where_a_node_is() {
         "",
         json!({"needs": {"regions": ["GR"], "layers": ["cloud"], "sites": ["t"], "nodes": ["m"]}}),
         expect![[r#"
-        needs region GR, is in DE | would fit if its region would do
+        needs region GR, is in DE | would fit if region DE would do
         needs site t, is at s | would fit if site s would do
         needs node m, is n | would fit if node n would do
         needs layer cloud, is near-edge | would fit if layer near-edge would do
@@ -140,14 +140,14 @@ fn compares_where_a_node_is() {
         "",
         json!({"places": [{"by": "city", "values": ["Athens"]}]}),
         expect![[r#"
-        needs city Athens, is in Berlin | would fit if its place would do
+        needs city Athens, is in Berlin | would fit if city Berlin would do
     "#]],
     );
     check(
         "",
         json!({"places": [{"by": "city", "operator": "NotIn", "values": ["berlin"]}]}),
         expect![[r#"
-        needs a place that is not ruled out, is elsewhere | would fit if its place would do
+        needs a place that is not ruled out, is elsewhere | would fit if berlin were not ruled out
     "#]],
     );
 }
