@@ -10,6 +10,7 @@ mod current;
 mod doubt;
 mod materialise;
 mod peers;
+mod quiet;
 mod release;
 mod remembered;
 mod rule;
@@ -19,6 +20,7 @@ mod verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -78,6 +80,8 @@ pub struct Memory {
     doubted: BTreeSet<String>,
     /// Which components fail where.
     troubles: strikes::Troubles,
+    /// What need not be looked at again.
+    quiet: Arc<quiet::Quiet>,
     /// Whether what an earlier process has left is in here already.
     is_recalled: bool,
 }
@@ -174,10 +178,47 @@ pub fn plan(
     time_of_day: &Time,
     limits: &Limits<'_>,
 ) -> Plan {
+    let part = quiet::Part::of(observed, memory);
+    let found = look(&part, memory, now, time_of_day, limits);
+    // Who has no place may have one if others move, whether or not anything has changed for them.
+    let (part, found) = match found.lacks && !part.is_whole {
+        true => {
+            let whole = quiet::Part::whole(observed);
+            let found = look(&whole, memory, now, time_of_day, limits);
+            (whole, found)
+        }
+        false => (part, found),
+    };
+    let Found { mut plan, quiet, .. } = found;
+    for steps in &mut plan.steps {
+        steps.app = part.index[steps.app];
+    }
+    plan.memory.quiet = Arc::new(part.quiet(observed, &memory.quiet, quiet));
+    plan
+}
+
+/// What a look has found.
+struct Found {
+    plan: Plan,
+    /// By App: what it depends on, if nothing is to be done for it.
+    quiet: Vec<Option<quiet::Footprint>>,
+    /// Somebody has no place.
+    lacks: bool,
+}
+
+/// Decides about a part of the world. Apps are counted as the part does.
+fn look(
+    part: &quiet::Part,
+    memory: &Memory,
+    now: Monotonic,
+    time_of_day: &Time,
+    limits: &Limits<'_>,
+) -> Found {
+    let observed = &part.observed;
     let memory = memory.after(observed, now);
     let world = current::World::of(observed, &memory, now);
     let (continuum, troubles) = Continuum::of(&observed.sites, &observed.nodes, &observed.links);
-    let running = world.running();
+    let running = world.running(&part.beside);
     let options = options(observed, &memory, now);
     let planned = tombolo_placement::plan(&continuum, &observed.apps, &running, &options, limits);
     let mut notes: Vec<String> = troubles.iter().map(ToString::to_string).collect();
@@ -188,13 +229,22 @@ pub fn plan(
     notes.extend(planned.notes.iter().cloned());
 
     let mut steps = Vec::new();
+    let mut quiet = Vec::with_capacity(world.views.len());
+    let mut lacks = false;
     for (index, view) in world.views.iter().enumerate() {
         // Its Assignments go with it, because it owns them.
         if view.app.metadata.deletion_timestamp.is_some() {
+            quiet.push(None);
             continue;
         }
         let verdict = Verdict::of(view, index, &planned, &world);
-        let actions = actions(view, &verdict, &world, time_of_day);
+        lacks |= verdict.lacks();
+        // Whoever is here for the sake of others has nothing to do, and of those it speaks to not all are here.
+        let is_due = part.is_due[index];
+        let actions =
+            if is_due { actions(view, &verdict, &world, time_of_day) } else { Vec::new() };
+        let rests = actions.is_empty() && planned.pending.binary_search(&index).is_err();
+        quiet.push(if rests { quiet::Footprint::of(view, &verdict, &world) } else { None });
         if !actions.is_empty() {
             steps.push(Steps { app: index, actions });
         }
@@ -206,7 +256,8 @@ pub fn plan(
     let mut doubts = doubt::doubts(&world, &memory.doubted, time_of_day);
     // What is let go in the same look is not there any more when the doubt is written.
     doubts.retain(|doubt| releases.iter().all(|release| release.uid != doubt.uid));
-    Plan { steps, releases, doubts, memory, wake_at, notes }
+    let plan = Plan { steps, releases, doubts, memory, wake_at, notes };
+    Found { plan, quiet, lacks }
 }
 
 /// What a plan is made from beside the objects themselves: what runs, and what the loop takes into
@@ -221,7 +272,7 @@ impl Basis {
     /// With what a loop remembers, by its clock.
     pub fn of(observed: &Observed, memory: &Memory, now: Monotonic) -> Basis {
         let memory = memory.after(observed, now);
-        let running = current::World::of(observed, &memory, now).running();
+        let running = current::World::of(observed, &memory, now).running(&[]);
         Basis { running, options: options(observed, &memory, now) }
     }
 
@@ -298,7 +349,7 @@ impl Memory {
         let doubted = doubt::remember(&self.doubted, &observed.assignments, &silent);
         let since = |node: &str| self.silent.get(node).copied().unwrap_or(now);
         let silent = silent.into_iter().map(|node| (node.to_owned(), since(node))).collect();
-        Memory { silent, doubted, troubles, is_recalled: true }
+        Memory { silent, doubted, troubles, is_recalled: true, quiet: Arc::default() }
     }
 }
 

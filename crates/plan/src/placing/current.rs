@@ -140,15 +140,19 @@ impl<'o> World<'o> {
         self.ground.sites.contains_key(site)
     }
 
-    /// Everything that takes room, for the planner.
-    pub(super) fn running(&self) -> Vec<Running> {
-        let mut running = Vec::new();
+    /// Everything that takes room, for the planner: what is here, and what others take that are not looked at.
+    pub(super) fn running(&self, beside: &[Running]) -> Vec<Running> {
+        let mut running = beside.to_vec();
         for view in &self.views {
             running.extend(view.current.values().filter_map(|at| self.held(view, at)));
         }
+        let leaving = self.leaving();
+        if leaving.is_empty() {
+            return running;
+        }
         let mut room = self.room(&running);
         let held: BTreeSet<(String, NodePort)> = ports_held(&running);
-        for assignment in self.leaving() {
+        for assignment in leaving {
             let Some(node) = assignment.spec.node.as_deref() else { continue };
             let used = assignment.spec.resources.clone().unwrap_or_default();
             // An instance on its way out takes room until it is gone. But instances that were given
@@ -173,7 +177,7 @@ impl<'o> World<'o> {
         running
     }
 
-    fn held(&self, view: &View<'_>, at: &Placement) -> Option<Running> {
+    pub(super) fn held(&self, view: &View<'_>, at: &Placement) -> Option<Running> {
         let node = at.node.clone()?;
         let assignment = at.assignment.as_deref().and_then(|name| view.own.get(name));
         let component = view.component(&at.component);
