@@ -2,6 +2,8 @@
 //! documents to a plan with its reasons. One core; no server, no disk. Times are those on the
 //! processor, so that whatever else runs does not count.
 
+mod looks;
+
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -21,6 +23,9 @@ const RUNS: usize = 3;
 /// Copies of one App that are placed together.
 const APPS: usize = 1_000;
 const QUESTIONS: usize = 50;
+/// Where one App is added to those that run.
+const LOOK_NODES: usize = 5_000;
+const LOOK_APPS: usize = 10_000;
 
 pub(crate) fn run(models: Option<&Path>) -> anyhow::Result<Value> {
     let shape = Shape { sites: 1_000, nodes: 100_000, components: 100, seed: 1 };
@@ -37,6 +42,7 @@ pub(crate) fn run(models: Option<&Path>) -> anyhow::Result<Value> {
         growth.push(documents(&unconnected(instance(&shape)), 1)?);
     }
     let why = why_ms()?;
+    let looks = looks::run(LOOK_NODES, LOOK_APPS)?;
     let report = bench::run(&on_processor);
     if let Some(folder) = models {
         write_models(folder)?;
@@ -49,6 +55,7 @@ pub(crate) fn run(models: Option<&Path>) -> anyhow::Result<Value> {
             "one_app_100000_nodes": large, "peak_mib": large_peak,
             "many_apps_5000_nodes": many, "growth_plain": growth,
         },
+        "looks": looks,
         "why_10000_nodes_p50_ms": why.0, "why_10000_nodes_p99_ms": why.1,
         "peak_mib": peak_mib()?,
     }))
