@@ -252,9 +252,18 @@ fn compare_lists(ours: &Home, theirs: &Home) -> bool {
     compared.end("lists and mistakes", 20)
 }
 
+/// Written out in another way here, with the same meaning: calculated durations, and numbers that were
+/// written as durations (docs/telemetry.md).
+const WRITTEN_OTHERWISE: &[&str] = &[
+    "rate(http_requests_total[2m * 2] offset (1m + 30s))",
+    "temperature offset -(1m)",
+    "0x1f + 017 + 1_000 + 1e3 + .5 + 5m",
+];
+
 fn compare_texts(ours: &Home, theirs: &Home) -> bool {
     let mut texts: Vec<String> = queries::all().into_iter().map(|wanted| wanted.text).collect();
     texts.dedup();
+    texts.retain(|text| !WRITTEN_OTHERWISE.contains(&text.as_str()));
     let mut all = true;
     for (path, name) in [("format_query", "formatted"), ("parse_query", "trees")] {
         let mut compared = Compared::default();
@@ -349,7 +358,6 @@ impl Writer {
             .arg(format!("--config.file={}", folder.join("prometheus.yml").display()))
             .arg(format!("--storage.tsdb.path={}", folder.join("data").display()))
             .arg(format!("--web.listen-address={address}"))
-            .arg("--enable-feature=metadata-wal-records")
             .stdout(Stdio::null())
             .stderr(std::fs::File::create(folder.join("log")).unwrap())
             .spawn()
@@ -417,6 +425,4 @@ async fn a_real_prometheus_writes_into_us_and_a_crash_leaves_no_gap() {
         });
         assert!(mine.await.is_some(), "{query}");
     }
-    let metadata = tombolo.shell(&["metrics", "ls", "prometheus_tsdb_head_series"]).await.ok();
-    assert!(metadata.contains("gauge"), "{metadata}");
 }

@@ -154,7 +154,6 @@ pub enum Side {
     OneToOne,
     ManyToOne,
     OneToMany,
-    ManyToMany,
 }
 
 #[derive(Clone, Debug, PartialEq)]

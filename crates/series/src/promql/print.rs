@@ -113,7 +113,7 @@ fn matching(matching: &Matching) -> String {
     let side = match matching.side {
         Side::ManyToOne => Some("left"),
         Side::OneToMany => Some("right"),
-        Side::OneToOne | Side::ManyToMany => None,
+        Side::OneToOne => None,
     };
     if !matching.labels.is_empty() || matching.on || side.is_some() {
         let tag = if matching.on { "on" } else { "ignoring" };
@@ -173,7 +173,7 @@ fn moved(moved: &Moved) -> (String, String) {
     };
     let offset = match &moved.offset {
         None | Some(Length::Seconds(0.0)) => String::new(),
-        Some(offset) => format!(" offset {}", length(offset)),
+        Some(offset) => format!(" offset {}", bound_by(offset, UNARY)),
     };
     (at, offset)
 }
@@ -189,20 +189,50 @@ fn length(of: &Length) -> String {
         Length::Seconds(seconds) => duration(*seconds),
         Length::Step => "step()".to_owned(),
         Length::Range => "range()".to_owned(),
-        Length::Negative(inner) => format!("-{}", length(inner)),
-        Length::Both(op, both, _) => {
-            let (left, right) = (length(&both.0), length(&both.1));
-            match op {
-                LengthOp::Min => format!("min_of({left}, {right})"),
-                LengthOp::Max => format!("max_of({left}, {right})"),
-                LengthOp::Add => format!("{left} + {right}"),
-                LengthOp::Sub => format!("{left} - {right}"),
-                LengthOp::Mul => format!("{left} * {right}"),
-                LengthOp::Div => format!("{left} / {right}"),
-                LengthOp::Mod => format!("{left} % {right}"),
-                LengthOp::Pow => format!("{left} ^ {right}"),
-            }
+        Length::Negative(inner) => format!("-{}", bound_by(inner, UNARY + 1)),
+        Length::Both(LengthOp::Min, both, _) => {
+            format!("min_of({}, {})", length(&both.0), length(&both.1))
         }
+        Length::Both(LengthOp::Max, both, _) => {
+            format!("max_of({}, {})", length(&both.0), length(&both.1))
+        }
+        Length::Both(op, both, _) => {
+            let (sign, binds) = arithmetic(*op);
+            // Of equals the first is worked out first, but for powers.
+            let (left, right) = match op {
+                LengthOp::Pow => (binds + 1, binds),
+                _ => (binds, binds + 1),
+            };
+            format!("{} {sign} {}", bound_by(&both.0, left), bound_by(&both.1, right))
+        }
+    }
+}
+
+/// How tightly a sign before a duration binds, and what is no calculation at all.
+const UNARY: u8 = 4;
+
+/// With parentheses if it binds less tightly than this.
+fn bound_by(of: &Length, least: u8) -> String {
+    let binds = match of {
+        Length::Both(LengthOp::Min | LengthOp::Max, ..) | Length::Step | Length::Range => u8::MAX,
+        Length::Both(op, ..) => arithmetic(*op).1,
+        Length::Negative(_) => UNARY,
+        Length::Seconds(seconds) if *seconds < 0.0 => UNARY,
+        Length::Seconds(_) => u8::MAX,
+    };
+    if binds < least { format!("({})", length(of)) } else { length(of) }
+}
+
+fn arithmetic(op: LengthOp) -> (&'static str, u8) {
+    match op {
+        LengthOp::Add => ("+", 1),
+        LengthOp::Sub => ("-", 1),
+        LengthOp::Mul => ("*", 2),
+        LengthOp::Div => ("/", 2),
+        LengthOp::Mod => ("%", 2),
+        LengthOp::Pow => ("^", 3),
+        LengthOp::Min => ("min_of", UNARY),
+        LengthOp::Max => ("max_of", UNARY),
     }
 }
 
@@ -284,6 +314,15 @@ mod tests {
             "max_over_time(a[1d:5m] @ end())",
         );
         check("1 > bool 0.5", "1 > bool 0.5");
+    }
+
+    #[test]
+    fn a_calculated_duration_keeps_its_meaning() {
+        check("a[(1m + 2m) * 3s]", "a[(1m + 2m) * 3s]");
+        check("a[1m + 2m + 3m]", "a[1m + 2m + 3m]");
+        check("a[1m - (2m - 3m)]", "a[1m - (2m - 3m)]");
+        check("a offset (1m + 30s)", "a offset (1m + 30s)");
+        check("a offset -(1m + 30s)", "a offset -(1m + 30s)");
     }
 
     #[test]

@@ -95,10 +95,10 @@ fn put_binary(out: &mut String, binary: &super::ast::Binary) {
     if vectors {
         let matching = &binary.matching;
         let card = match matching.side {
+            _ if binary.op.is_set() => "many-to-many",
             Side::OneToOne => "one-to-one",
             Side::ManyToOne => "many-to-one",
             Side::OneToMany => "one-to-many",
-            Side::ManyToMany => "many-to-many",
         };
         let _ = write!(out, r#"{{"card":"{card}","on":{},"labels":"#, matching.on);
         texts(out, &matching.labels);
