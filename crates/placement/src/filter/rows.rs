@@ -392,7 +392,9 @@ pub(crate) const NEEDS: &[Need] = &[
         },
         asks: |ask, k| format!("{k} {:?} {:?}", ask.slot, ask.component.places),
         admits: |look, k| match (look.ask.slot, k) {
-            (Slot::Place(by, value), 0) => look.place(by).is_some_and(|place| same(place, value)),
+            (Slot::Place(by, value), 0) => {
+                look.place(by).is_some_and(|here| is_place(by, value, here))
+            }
             (Slot::AnyPlace, 0) => look.in_any_place(PlaceOperator::In),
             (_, _) => !look.in_any_place(PlaceOperator::NotIn),
         },
@@ -525,6 +527,13 @@ pub(super) fn same(a: &str, b: &str) -> bool {
         || !(a.is_ascii() && b.is_ascii()) && a.to_lowercase() == b.to_lowercase()
 }
 
+fn is_place(by: PlaceKey, asked: &str, here: &str) -> bool {
+    match by {
+        PlaceKey::Continent => same_continent(asked, here),
+        PlaceKey::Country | PlaceKey::Region | PlaceKey::City | PlaceKey::Site => same(asked, here),
+    }
+}
+
 /// By their codes, or as they are written out: a file says Europe, a site EU.
 fn same_continent(a: &str, b: &str) -> bool {
     let plain = |name: &str| {
@@ -552,18 +561,16 @@ impl Look<'_, '_> {
         let places = self.ask.component.places.iter().filter(|place| place.operator == operator);
         places.into_iter().any(|place| {
             let here = self.place(place.by);
-            let same = match place.by {
-                PlaceKey::Continent => same_continent,
-                PlaceKey::Country | PlaceKey::Region | PlaceKey::City | PlaceKey::Site => same,
-            };
-            here.is_some_and(|here| place.values.iter().any(|value| same(value, here)))
+            here.is_some_and(|here| {
+                place.values.iter().any(|value| is_place(place.by, value, here))
+            })
         })
     }
 
     /// The place by which a rule keeps the instance off the node.
     fn ruled_out<'p>(&self, place: &'p Place) -> Option<&'p str> {
         let here = self.place(place.by).filter(|_| place.operator == PlaceOperator::NotIn)?;
-        place.values.iter().find(|value| same(value, here)).map(String::as_str)
+        place.values.iter().find(|value| is_place(place.by, value, here)).map(String::as_str)
     }
 
     fn place(&self, by: PlaceKey) -> Option<&str> {

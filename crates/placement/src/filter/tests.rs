@@ -163,7 +163,7 @@ fn a_continent_goes_by_its_name_and_by_its_code() {
         "",
         on("Asia"),
         expect![[r#"
-            needs continent Asia, is in EU | would fit if its place would do
+            needs continent Asia, is in EU | would fit if continent EU would do
         "#]],
     );
 }
