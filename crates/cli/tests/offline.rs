@@ -89,7 +89,7 @@ fn wrong_usage_ends_with_2() {
         "wait app/web --for=color=red",
         expect![[r#"
         2
-        error: --for=color=red: this is nothing to wait for
+        error: --for=color=red: there is no such thing to wait for
         hint: for example condition=Ready, phase=Running, delete; `tombolo wait --help`
     "#]],
     );
@@ -240,7 +240,7 @@ fn a_broken_kubeconfig_is_told_with_its_path() {
     fs::write(&file, "clusters: 5").expect("written");
     let output = tombolo(home.path(), &format!("get apps --kubeconfig {}", file.display()));
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("/broken: "));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("/broken is not a kubeconfig"));
 }
 
 #[test]

@@ -541,7 +541,8 @@ fn the_snippets_of_the_document_are_read() {
     let reading = read_icos(&header);
     let unknown = reading.diagnostics.iter().find(|found| found.code == "unknown-word").unwrap();
     assert_eq!(unknown.path, "policies[0].type");
-    let types = r#""security", "scheduler", "user-preference" or "custom""#;
+    let types = "\"security\", \"scheduler\", \"user-preference\", \"custom\", \
+                 \"node-resource-usage\" or \"redeployOnLostTelemetry\"";
     assert_eq!(unknown.expected.as_deref(), Some(types));
 
     // A security policy (snippet 9).

@@ -240,6 +240,18 @@ impl Rig {
         .await
     }
 
+    /// Waits until the agent has it on its disk, which may be a little later than it is up. An agent
+    /// that is killed before then does not know it any more, until a server says it again.
+    pub async fn until_kept(&self, name: &str) {
+        let file = self.folder().join("assignments.json");
+        let name = format!("\"{name}\"");
+        eventually("it is kept", async || {
+            let text = fs::read_to_string(&file).ok()?;
+            text.contains(&name).then_some(())
+        })
+        .await;
+    }
+
     /// Waits for the reason, and for the Event of the same name about it; returns the sentence. Both
     /// times since the fact are printed.
     pub async fn until_degraded(&self, name: &str, reason: &str, fact: Instant) -> String {

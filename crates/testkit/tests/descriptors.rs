@@ -158,11 +158,11 @@ data: {LEVEL: info}
 /// A folder of this name with one object in each file.
 fn one_object_a_file(within: &Path) -> std::path::PathBuf {
     let folder = within.join("guestbook");
-    std::fs::create_dir_all(folder.join("base")).unwrap();
+    std::fs::create_dir_all(folder.join("base")).expect("a folder");
     for (name, text) in
         [("service.yaml", SERVICE), ("deployment.yaml", DEPLOYMENT), ("base/config.yaml", CONFIG)]
     {
-        std::fs::write(folder.join(name), text).unwrap();
+        std::fs::write(folder.join(name), text).expect("a file");
     }
     folder
 }

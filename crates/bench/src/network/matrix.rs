@@ -36,10 +36,6 @@ impl Dice {
     pub(crate) fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
     }
-
-    pub(crate) fn chosen<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
-        from.get(self.below(from.len()))
-    }
 }
 
 /// Delays there and back, in milliseconds.

@@ -15,7 +15,8 @@ use tombolo_series::{Head, HeadConfig, Span};
 use crate::{
     args::{PolicyCheckArgs, PolicyCommand, PolicyFiles, PolicyFormat, PolicyTestArgs},
     failure::{Exit, Failure},
-    files, moment,
+    files::{self, Asked, FILE_BYTES_MAX},
+    moment,
     output::{self, harmless, object::json, table::Grid},
     shell::Shell,
 };
@@ -52,11 +53,13 @@ impl Policies {
     fn read(args: &PolicyFiles) -> Result<Policies, Failure> {
         let mut templates = Templates::default();
         if !args.templates.is_empty() {
-            for text in files::texts(&args.templates, io::empty())? {
+            for text in
+                files::texts_up_to(FILE_BYTES_MAX, &Asked::of(&args.templates, None), io::empty())?
+            {
                 add_templates(&text, &mut templates)?;
             }
         }
-        let found = files::read(&args.files, args.from, io::stdin())?;
+        let found = files::read(&Asked::of(&args.files, args.from), io::stdin())?;
         output::notes(&found.notes);
         let mut context = Context { app_instance: args.app_instance.clone(), ..Context::default() };
         match *args.levels {
@@ -224,7 +227,8 @@ fn test(shell: &mut Shell, args: &PolicyTestArgs) -> Result<Exit, Failure> {
 fn samples(args: &PolicyTestArgs) -> Result<(Head, Span), Failure> {
     let config = HeadConfig { out_of_order_ms: i64::MAX / 4, series_per_source_max: 1_000_000 };
     let mut head = Head::new(config);
-    for text in files::texts_up_to(SAMPLES_BYTES_MAX, &args.samples, io::stdin())? {
+    for text in files::texts_up_to(SAMPLES_BYTES_MAX, &Asked::of(&args.samples, None), io::stdin())?
+    {
         let wrong = |problem: String| Failure::failed(format!("{}: {problem}", text.name));
         let series = exposition::read(&text.text, &Limits::default())
             .map_err(|error| wrong(error.to_string()))?;

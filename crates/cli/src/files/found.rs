@@ -201,7 +201,7 @@ fn to_render(path: &Path) -> Option<Found> {
     if has(&"Chart.yaml") {
         return Some(Found::Chart(path.to_owned()));
     }
-    KUSTOMIZATIONS.iter().any(|name| has(name)).then(|| Found::Kustomization(path.to_owned()))
+    KUSTOMIZATIONS.iter().any(has).then(|| Found::Kustomization(path.to_owned()))
 }
 
 /// The files of a folder by their names, and then the folders in it if they are wanted.

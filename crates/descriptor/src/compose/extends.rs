@@ -8,8 +8,11 @@ use tombolo_yaml::{Key, Node, Value};
 use crate::fields::Field;
 use crate::reader::Reader;
 
-/// What an entry of these lists is about: a later one about the same replaces it.
-const ABOUT: &[(&str, fn(&Node) -> Option<&str>)] = &[
+/// What an entry of a list is about.
+type About = fn(&Node) -> Option<&str>;
+
+/// In these lists a later entry about the same replaces the earlier one.
+const ABOUT: &[(&str, About)] = &[
     ("configs", mounted_as),
     ("devices", mounted_at),
     ("environment", assigned),

@@ -125,7 +125,7 @@ fn the_orchestration_of_figure_6_2_becomes_an_app() {
             "name": "httpbin",
             "run": [{"container": {"image": "docker.io/kong/httpbin", "ports": [80]}}],
             "needs": {"sites": ["kubeadm-based-orch-blue"]},
-            "expose": [{"port": 80, "protocol": "tcp", "public": true, "published": 8000}],
+            "expose": [{"port": 80, "protocol": "tcp", "public": true}],
         }])
     );
     for path in ["spec.clusters[0]", "spec.clusters[1]", "spec.apps[0].cluster", "metadata.name"] {
@@ -159,7 +159,7 @@ fn the_orchestration_of_figure_7_4_becomes_an_app() {
                     "ports": [443],
                 }}],
                 "needs": {"sites": ["kubeadm-based-orchestration-green"]},
-                "expose": [{"port": 443, "protocol": "tcp", "public": true, "published": 443}],
+                "expose": [{"port": 443, "protocol": "tcp", "public": true}],
             },
             {
                 "name": "cyango-worker",
@@ -176,7 +176,7 @@ fn the_orchestration_of_figure_7_4_becomes_an_app() {
                     "ports": [27017],
                 }}],
                 "needs": {"sites": ["kubeadm-based-orchestration-rose"]},
-                "expose": [{"port": 27017, "protocol": "tcp", "published": 27017}],
+                "expose": [{"port": 27017, "protocol": "tcp"}],
             },
         ])
     );

@@ -57,8 +57,13 @@ fn the_probe_of_d11_becomes_an_app() {
         serde_json::to_value(&probe.expose).unwrap(),
         json!([{"port": 8090, "protocol": "tcp"}])
     );
-    // It asks for a capability, so that it runs on Kubernetes only, in its own words.
-    let [run] = probe.run.as_slice() else { panic!("{:?}", probe.run) };
+    // On Kubernetes in its own words; an engine of containers gives it the capability that it asks for.
+    let [run, elsewhere] = probe.run.as_slice() else { panic!("{:?}", probe.run) };
+    let plain = elsewhere.container.as_ref().unwrap();
+    assert_eq!(
+        (plain.image.as_str(), &plain.capabilities[..]),
+        ("alexdecb/net_exporter:latest", &["NET_ADMIN".to_owned()][..])
+    );
     let [deployment, service, settings] = run.manifests.as_slice() else { panic!("{run:?}") };
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(container["image"], "alexdecb/net_exporter:latest");
