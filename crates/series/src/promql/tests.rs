@@ -53,6 +53,43 @@ fn a_query_that_nests_without_end_is_refused() {
 }
 
 #[test]
+fn labels_that_a_query_makes_have_a_bound() {
+    let head = head();
+    let ask = |text: &str, budget: &Budget<'_>| {
+        let expr = parse(text).unwrap();
+        evaluate(text, &expr, Query::instant(1_000_000), Options::default(), &head, budget)
+    };
+    // Each level is three times as long as the one below.
+    let nested = |levels: usize| {
+        let start = "label_replace(up,\"y\",\"xxxxxxxxxx\",\"\",\"\")".to_owned();
+        (0..levels)
+            .fold(start, |inner, _| format!("label_join({inner},\"y\",\"\",\"y\",\"y\",\"y\")"))
+    };
+    ask(&nested(7), &Budget::default()).unwrap();
+    assert_eq!(
+        ask(&nested(30), &Budget::default()).unwrap_err().to_string(),
+        "label \"y\" would get a value of 65610 bytes; a query makes none over 65536"
+    );
+    let doubled =
+        format!("label_replace({},\"z\",\"{}\",\"y\",\"(.*)\")", nested(7), "$1".repeat(4));
+    assert!(ask(&doubled, &Budget::default()).unwrap_err().to_string().contains("87480 bytes"));
+    // What is short enough is counted.
+    let little = Budget::new(u64::MAX, 5000);
+    let error = ask(&nested(7), &little).unwrap_err();
+    assert_eq!(error, ReadError::TooManySteps { max: 5000 }.into());
+}
+
+#[test]
+fn counted_values_are_paid_for_before_they_take_room() {
+    let text = "count_values(\"v\", up)";
+    let expr = parse(text).unwrap();
+    let budget = Budget::new(u64::MAX, 5000);
+    let query = Query::range(0, 1_485_000, 15_000);
+    let error = evaluate(text, &expr, query, Options::default(), &head(), &budget).unwrap_err();
+    assert_eq!(error, ReadError::TooManySteps { max: 5000 }.into());
+}
+
+#[test]
 fn a_query_has_a_budget_and_an_end() {
     let head = head();
     let ask = |text: &str, budget: &Budget<'_>| {

@@ -37,6 +37,12 @@ pub struct Points {
 impl Answer {
     /// The body of a successful answer.
     pub fn to_json(&self) -> String {
+        self.to_json_within(usize::MAX).unwrap_or_default()
+    }
+
+    /// The same, or nothing where it would be longer than about `bytes_max`: a few long labels on many
+    /// series make much of little.
+    pub fn to_json_within(&self, bytes_max: usize) -> Option<String> {
         let mut out = String::from(r#"{"status":"success","data":{"resultType":"#);
         match &self.value {
             Value::Scalar(sample) => {
@@ -59,6 +65,9 @@ impl Answer {
                     out.push_str(r#","value":"#);
                     put_sample(&mut out, &point.sample);
                     out.push('}');
+                    if out.len() > bytes_max {
+                        return None;
+                    }
                 }
                 out.push(']');
             }
@@ -69,6 +78,9 @@ impl Answer {
                     put_labels(&mut out, &points.labels);
                     out.push_str(r#","values":["#);
                     for (number, sample) in points.samples.iter().enumerate() {
+                        if out.len() > bytes_max {
+                            return None;
+                        }
                         if number > 0 {
                             out.push(',');
                         }
@@ -94,7 +106,7 @@ impl Answer {
             out.push(']');
         }
         out.push('}');
-        out
+        Some(out)
     }
 }
 

@@ -35,6 +35,8 @@ pub struct Bounds {
     pub samples_max: u64,
     /// Values that one query calculates, of all series at all steps: eight bytes each.
     pub steps_max: u64,
+    /// Bytes of the answer to one query.
+    pub answer_bytes_max: usize,
     /// How long a query may take when it does not say less.
     pub query_time_max: Duration,
     /// Queries at once. More would take the processor from the rest of the server.
@@ -49,6 +51,7 @@ impl Default for Bounds {
         Self {
             samples_max: 50_000_000,
             steps_max: 20_000_000,
+            answer_bytes_max: 128 << 20,
             query_time_max: Duration::from_secs(120),
             queries: 4,
             write_bytes: 128 << 20,

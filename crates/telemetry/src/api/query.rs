@@ -143,6 +143,7 @@ impl Asked {
         let stop = StopOnDrop(Arc::new(AtomicBool::new(false)));
         let flag = Arc::clone(&stop.0);
         let (samples_max, steps_max) = (service.bounds().samples_max, service.bounds().steps_max);
+        let answer_bytes_max = service.bounds().answer_bytes_max;
         let (limit, shared) = (self.limit, Arc::clone(&service.shared));
         let evaluation = tokio::task::spawn_blocking(move || {
             let _turn = turn;
@@ -159,12 +160,12 @@ impl Asked {
             }
             answer.map(|mut answer| {
                 shorten(&mut answer, limit);
-                answer.to_json()
+                answer.to_json_within(answer_bytes_max)
             })
         });
         let ended = tokio::time::timeout_at(deadline, evaluation).await.map_err(|_| late())?;
         let ended = ended.map_err(|_| Refusal::internal("the evaluation of the query stumbled"))?;
-        ended.map(json).map_err(|error| match error {
+        let answer = ended.map_err(|error| match error {
             // A length that is calculated belongs to the form of the query, for Prometheus.
             promql::Error::Evaluation(problem) if problem == NO_LENGTH => {
                 Refusal::parameter("query", problem)
@@ -176,6 +177,11 @@ impl Asked {
                 | ReadError::TooManySteps { .. }
                 | ReadError::Damaged { .. }),
             ) => Refusal::execution(error.to_string()),
+        })?;
+        answer.map(json).ok_or_else(|| {
+            Refusal::execution(format!(
+                "the answer would be longer than {answer_bytes_max} bytes; aggregate, or ask for less time"
+            ))
         })
     }
 }

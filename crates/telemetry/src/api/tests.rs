@@ -319,6 +319,28 @@ async fn a_query_that_costs_too_much_ends() {
 }
 
 #[tokio::test]
+async fn a_short_query_gets_no_long_answer() {
+    let bounds = Bounds { answer_bytes_max: 100_000, ..Bounds::default() };
+    let world = World::new(bounds);
+    let all: Vec<Series> =
+        (0..50).map(|n| series(&[("__name__", "a"), ("n", &n.to_string())], 1.0)).collect();
+    world.write(&admin(), Version::V1, encode(Version::V1, &all, &[])).await;
+    let (text, join) =
+        ("x".repeat(2000), |inner: &str| format!("label_join({inner},\"y\",\"\",\"y\")"));
+    let long = format!("label_replace(a,\"y\",\"{text}\",\"\",\"\")");
+    assert_eq!(
+        world.query(&admin(), &format!("count({})", join(&long))).await["status"],
+        "success"
+    );
+    let answer = world.query(&admin(), &join(&long)).await;
+    assert_eq!(answer["errorType"], "execution");
+    assert_eq!(
+        answer["error"],
+        "the answer would be longer than 100000 bytes; aggregate, or ask for less time"
+    );
+}
+
+#[tokio::test]
 async fn a_query_ends_when_nobody_waits_for_it() {
     let bounds = Bounds { steps_max: u64::MAX, queries: 1, ..Bounds::default() };
     let world = World::new(bounds);

@@ -150,11 +150,17 @@ impl Evaluator<'_> {
                 if aggregate.without {
                     labels = labels.without(|name| name == NAME);
                 }
-                let place = *places.entry(labels).or_insert_with_key(|labels| {
-                    let values = vec![ABSENT; grid.count];
-                    counted.push(Line { labels: labels.clone(), drop_name: false, values });
-                    counted.len() - 1
-                });
+                let place = match places.get(&labels) {
+                    Some(place) => *place,
+                    None => {
+                        // Every other value makes a line of its own, as long as the whole grid.
+                        self.budget.take_steps(grid.count as u64)?;
+                        let values = vec![ABSENT; grid.count];
+                        counted.push(Line { labels: labels.clone(), drop_name: false, values });
+                        places.insert(labels, counted.len() - 1);
+                        counted.len() - 1
+                    }
+                };
                 let count = &mut counted[place].values[number];
                 *count = if is_absent(*count) { 1.0 } else { *count + 1.0 };
             }

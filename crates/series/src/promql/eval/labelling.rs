@@ -31,9 +31,13 @@ impl Evaluator<'_> {
         }
         let mut lines = self.eval(&call.arguments[0], grid)?;
         for line in &mut lines {
-            let replaced =
-                regex.captures(line.labels.get(source)).map(|captures| expand(template, &captures));
-            if let Some(replaced) = replaced {
+            let captures = regex.captures(line.labels.get(source));
+            if let Some(captures) = captures {
+                let mut length = 0;
+                expand(template, &captures, |part| length += part.len());
+                self.take_label(target, length)?;
+                let mut replaced = String::with_capacity(length);
+                expand(template, &captures, |part| replaced.push_str(part));
                 line.labels = line.labels.with(target, &replaced);
                 line.drop_name &= target != NAME;
             }
@@ -55,22 +59,42 @@ impl Evaluator<'_> {
         let mut lines = self.eval(&call.arguments[0], grid)?;
         for line in &mut lines {
             let values: Vec<&str> = sources.iter().map(|source| line.labels.get(source)).collect();
+            let between = separator.len() * values.len().saturating_sub(1);
+            self.take_label(
+                target,
+                values.iter().map(|value| value.len()).sum::<usize>() + between,
+            )?;
             line.labels = line.labels.with(target, &values.join(separator));
             line.drop_name &= *target != NAME;
         }
         merge(lines)
     }
+
+    /// Room for a label that a query makes, asked for before the label is made.
+    fn take_label(&self, name: &str, length: usize) -> Result<(), Error> {
+        if length > VALUE_MAX {
+            return failed(format!(
+                "label {name:?} would get a value of {length} bytes; a query makes none over {VALUE_MAX}"
+            ));
+        }
+        // A step is a number of eight bytes.
+        self.budget.take_steps(((name.len() + length) / 8) as u64)?;
+        Ok(())
+    }
 }
 
-/// `$1`, `${1}`, `$name` and `$$` as Go's regular expressions expand them.
-fn expand(template: &str, captures: &Captures<'_>) -> String {
-    let mut out = String::new();
+/// The longest value that a query gives to a label. Joined with itself a few times over, a label would
+/// otherwise take all memory.
+const VALUE_MAX: usize = 64 << 10;
+
+/// `$1`, `${1}`, `$name` and `$$` as Go's regular expressions expand them, part by part.
+fn expand(template: &str, captures: &Captures<'_>, mut put: impl FnMut(&str)) {
     let mut rest = template;
     while let Some(at) = rest.find('$') {
-        out.push_str(&rest[..at]);
+        put(&rest[..at]);
         rest = &rest[at + 1..];
         if let Some(tail) = rest.strip_prefix('$') {
-            out.push('$');
+            put("$");
             rest = tail;
             continue;
         }
@@ -81,7 +105,7 @@ fn expand(template: &str, captures: &Captures<'_>) -> String {
         let closed = !braced || tail.starts_with('}');
         if name.is_empty() || !closed {
             // No name: the sign stands for itself.
-            out.push('$');
+            put("$");
             continue;
         }
         rest = &tail[usize::from(braced)..];
@@ -89,8 +113,7 @@ fn expand(template: &str, captures: &Captures<'_>) -> String {
             Ok(number) => captures.get(number),
             Err(_) => captures.name(name),
         };
-        out.push_str(found.map_or("", |found| found.as_str()));
+        put(found.map_or("", |found| found.as_str()));
     }
-    out.push_str(rest);
-    out
+    put(rest);
 }
