@@ -19,7 +19,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
@@ -38,6 +38,8 @@ use crate::status::Failure;
 
 /// After which time a client that was refused may try again.
 const RETRY_AFTER_SECONDS: u32 = 1;
+/// So many requests at once a browser brings on one connection, or a proxy.
+const ASKING_FEW: usize = 16;
 /// Collections whose last answer was smaller are as wide as any other request.
 const SIZE_REMEMBERED_MIN: usize = 1024 * 1024;
 
@@ -114,6 +116,7 @@ impl Traffic {
             id: arrived.id,
             address,
             vouched: AtomicBool::new(false),
+            asking: AtomicUsize::new(0),
         };
         (Connection(Arc::new(inner)), evicted)
     }
@@ -211,6 +214,8 @@ struct Connected {
     id: ConnectionId,
     address: IpAddr,
     vouched: AtomicBool,
+    /// Requests of strangers on it, until their answers are written.
+    asking: AtomicUsize,
 }
 
 impl Connection {
@@ -230,6 +235,40 @@ impl Connection {
     }
 }
 
+/// What a request of somebody who has not signed in holds until its answer is written.
+#[derive(Debug)]
+pub(crate) struct Asking {
+    connection: Connection,
+    _charge: Option<Charge>,
+}
+
+impl Asking {
+    /// Takes in one more request of a stranger; nothing if its connection has to end. The protocol holds some
+    /// kilobytes for each request that is not answered or whose answer is not read, and a connection may have
+    /// a thousand. Who brings a few to an address that has too many already is not whom that is held against.
+    pub(super) fn begin(connection: &Connection, flow: &Flow) -> Option<Asking> {
+        let (traffic, id) = (connection.0.traffic.clone(), connection.0.id);
+        let payer = Payer { traffic, account: Account { flow: flow.clone(), connection: id } };
+        let charge = payer.take(Good::Strangers, 1).ok();
+        let asking = connection.0.asking.fetch_add(1, Ordering::Relaxed) + 1;
+        let begun = Asking { connection: connection.clone(), _charge: charge };
+        (begun._charge.is_some() || asking <= ASKING_FEW).then_some(begun)
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.connection.0.asking.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Connection {
+    /// Ends it, whatever is under way on it.
+    fn end(&self) {
+        lock(&self.0.traffic.connections).evictions.remove(&self.0.id);
+    }
+}
+
 impl Drop for Connected {
     fn drop(&mut self) {
         let mut connections = lock(&self.traffic.connections);
@@ -244,6 +283,7 @@ fn of(good: Good) -> &'static str {
         Good::BodyBytes => "bytes of requests",
         Good::Watches => "watches",
         Good::AnswerBytes => "answers that were not read yet",
+        Good::Strangers => "requests",
     }
 }
 

@@ -156,3 +156,29 @@ impl Drop for Seat {
         waiters.call(&started, || Called::Start);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::future::poll_immediate;
+
+    use super::*;
+
+    /// Its client goes away, or its time is up: neither is one of those who wait any more.
+    #[tokio::test]
+    async fn who_waits_no_longer_takes_up_no_place() {
+        let hall = Arc::new(Hall::new(Share { seats: 1, waiting: 4, waiting_per_flow: 2 }));
+        let (anna, patience) = (Flow::Subject("anna".into()), Duration::from_secs(60));
+        let seat = hall.enter(&anna, 1, patience).await.expect("the first has a seat");
+        for _ in 0..5 {
+            let waits = Box::pin(hall.enter(&anna, 1, patience));
+            assert!(poll_immediate(waits).await.is_none(), "it waits, until it is dropped");
+            let late = Box::pin(hall.enter(&anna, 1, Duration::from_millis(1)));
+            assert!(late.await.is_none(), "its time is up");
+        }
+        assert_eq!(hall.waiting(), 0);
+        let mut next = Box::pin(hall.enter(&anna, 1, patience));
+        assert!(poll_immediate(&mut next).await.is_none(), "it is not refused");
+        drop(seat);
+        assert!(next.await.is_some());
+    }
+}

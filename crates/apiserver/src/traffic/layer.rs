@@ -19,8 +19,8 @@ use tombolo_identity::{Role, Subject};
 
 use super::flow::{self, Arrival, Flow, Level, Work};
 use super::ledger::Account;
-use super::metered::meter;
-use super::{Charge, Connection, Good, Payer, Place, Traffic, Wanted};
+use super::metered::{held, meter};
+use super::{Asking, Charge, Connection, Good, Payer, Place, Traffic, Wanted, too_many};
 use crate::authenticate::{self, Authenticated};
 use crate::request::{Path, Query, modern, parse_path};
 use crate::server::{Api, body_too_large, body_too_slow};
@@ -45,13 +45,33 @@ async fn admit(State(api): State<Api>, request: Request, next: Next) -> Response
     let (mut parts, body) = request.into_parts();
     // A watch is counted as one however it is asked for.
     parts.uri = modern(&parts.uri).unwrap_or(parts.uri);
-    let subject = match authenticate::subject(&api, &parts) {
+    let subject = authenticate::subject(&api, &parts);
+    let is_known = subject.as_ref().is_ok_and(|subject| subject.role != Role::Anonymous);
+    let request = Request::from_parts(parts, body);
+    if is_known {
+        return answered(&api, &connection, subject, request, next).await;
+    }
+    let flow = Flow::of(&Subject::anonymous(), connection.0.address);
+    let Some(asking) = Asking::begin(&connection, &flow) else {
+        connection.end();
+        return too_many("requests").into_response();
+    };
+    held(answered(&api, &connection, subject, request, next).await, asking)
+}
+
+async fn answered(
+    api: &Api,
+    connection: &Connection,
+    subject: Result<Subject, Failure>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let subject = match subject {
         Ok(subject) => subject,
         Err(failure) => return failure.into_response(),
     };
     let flow = Flow::of(&subject, connection.0.address);
-    let request = Request::from_parts(parts, body);
-    match pass(&api, &connection, subject, &flow, request, next).await {
+    match pass(api, connection, subject, &flow, request, next).await {
         Ok(response) => response,
         Err(failure) => {
             if failure.code == 429 {

@@ -16,10 +16,12 @@ pub(crate) enum Good {
     BodyBytes,
     Watches,
     AnswerBytes,
+    /// Requests of those who have not signed in, until their answers are written.
+    Strangers,
 }
 
 /// The number of goods.
-const GOODS: usize = 4;
+const GOODS: usize = 5;
 
 /// When the bound in all is passed, those who hold nothing may pass it so many times more.
 const OVERDRAFT: usize = 2;
@@ -51,7 +53,13 @@ pub(crate) struct Full;
 impl Ledger {
     pub(crate) fn new(limits: &Limits) -> Ledger {
         Ledger {
-            bounds: [limits.bodies, limits.body_bytes, limits.watches, limits.answer_bytes],
+            bounds: [
+                limits.bodies,
+                limits.body_bytes,
+                limits.watches,
+                limits.answer_bytes,
+                limits.strangers_asking,
+            ],
             answer_bytes_per_connection: limits.answer_bytes_per_connection,
             in_all: [0; GOODS],
             flows: BTreeMap::new(),

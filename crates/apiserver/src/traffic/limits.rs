@@ -58,6 +58,8 @@ pub struct Limits {
     pub strangers_per_address: usize,
     pub strangers: usize,
     pub strangers_of_loopback: usize,
+    /// Requests of those who have not, until their answers are written, of one address and in all.
+    pub strangers_asking: Bound,
     /// Connections that have: of one subject and in all.
     pub known_per_subject: usize,
     pub known: usize,
@@ -97,6 +99,8 @@ impl Default for Limits {
             strangers_per_address: 512,
             strangers: 2048,
             strangers_of_loopback: 2048,
+            // A thousand machines behind one address may join at once.
+            strangers_asking: Bound { per_flow: 1200, in_all: 4800 },
             known_per_subject: 1024,
             known: 4096,
         }
@@ -156,6 +160,8 @@ settings! {
     "strangers-address", "connections of one address that have not signed in", strangers_per_address;
     "strangers", "connections that have not signed in", strangers;
     "strangers-loopback", "connections of this machine that have not signed in", strangers_of_loopback;
+    "strangers-asking-address", "requests of one address that has not signed in, until they are answered", strangers_asking.per_flow;
+    "strangers-asking", "such requests in all", strangers_asking.in_all;
     "connections-each", "connections of one client that has signed in", known_per_subject;
     "connections", "connections that have signed in", known;
 }

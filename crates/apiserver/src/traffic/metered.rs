@@ -138,6 +138,54 @@ pub(super) fn meter(
     }))
 }
 
+/// Holds something until the last byte of an answer is written, or given up.
+pub(super) fn held<T: Send + Sync + 'static>(response: Response, held: T) -> Response {
+    response.map(|inner| match inner.is_end_stream() {
+        true => inner,
+        false => Body::new(Held { inner, held: Arc::new(held) }),
+    })
+}
+
+struct Held<T> {
+    inner: Body,
+    held: Arc<T>,
+}
+
+impl<T: Send + Sync + 'static> HttpBody for Held<T> {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        ctx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = Pin::new(&mut self.inner).poll_frame(ctx);
+        let held = self.held.clone();
+        frame.map_ok(|frame| {
+            frame.map_data(|bytes| Bytes::from_owner(Holding { bytes, _held: held }))
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+struct Holding<T> {
+    bytes: Bytes,
+    _held: Arc<T>,
+}
+
+impl<T> AsRef<[u8]> for Holding<T> {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
 struct Metered {
     inner: Body,
     /// What the inner body gave and was not handed on.

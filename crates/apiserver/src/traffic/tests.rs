@@ -20,6 +20,8 @@ use tombolo_store::{Expect, Options, Store, Write};
 use super::*;
 use crate::{Api, encode, serve, time};
 
+mod held;
+
 /// Past this a test has failed; nothing waits so long when all is well.
 const PATIENCE: Duration = Duration::from_secs(60);
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
