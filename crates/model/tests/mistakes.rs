@@ -34,6 +34,21 @@ fn merge(into: &mut Value, changes: Value) {
 }
 
 #[test]
+fn an_app_has_so_many_instances_and_no_more() {
+    let component = |name: &str, replicas: u32| json!({"name": name, "replicas": replicas, "run": [{"process": {"command": ["web"]}}]});
+    let app = |rest: u32| {
+        object("App", json!({"components": [component("web", 9_000), component("data", rest)]}))
+    };
+    check(&app(1_000), expect![""]);
+    check(
+        &app(1_001),
+        expect![[r#"
+            spec.components: have 10001 instances together, and 10000 are the most [FieldValueInvalid]
+        "#]],
+    );
+}
+
+#[test]
 fn an_unknown_field_is_an_error_and_has_a_suggestion() {
     check(
         &app_with(json!({"replica": 2, "needs": {"memmory": "1Gi", "zebra": 1}})),

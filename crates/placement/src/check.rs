@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use tombolo_model::component::Component;
 use tombolo_model::{App, suggest};
 
 use crate::ask::INSTANCES_MAX;
@@ -27,6 +28,11 @@ pub(crate) fn troubles(app: &App) -> Vec<String> {
         ));
         return found;
     }
+    let instances = components.iter().map(Component::count).fold(0, usize::saturating_add);
+    if instances > INSTANCES_MAX {
+        found.push(format!("it has {instances} instances, at most {INSTANCES_MAX} are taken"));
+        return found;
+    }
     let mut names: BTreeSet<&str> = BTreeSet::new();
     for component in components {
         if !names.insert(&component.name) {
@@ -37,9 +43,6 @@ pub(crate) fn troubles(app: &App) -> Vec<String> {
         let name = &component.name;
         if component.run.is_empty() {
             found.push(format!("component {name} has no way to run"));
-        }
-        if component.replicas.is_some_and(|replicas| replicas as usize > INSTANCES_MAX) {
-            found.push(format!("component {name} wants more than {INSTANCES_MAX} instances"));
         }
         for connection in component.connects.iter().filter(|connection| connection.app.is_none()) {
             check_known(name, "connects to", &connection.to, &names, &mut found);

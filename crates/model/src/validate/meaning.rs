@@ -10,6 +10,8 @@ use super::{Findings, policy};
 use crate::invalid::{Problem, shown};
 use crate::suggest;
 
+/// Instances of one App, of all its components together; as many as one component may have.
+const INSTANCES_MAX: u64 = 10_000;
 const WAYS: &[&str] = &["container", "process", "manifests", "compose"];
 
 pub(super) fn app(object: &Value, findings: &mut Findings) {
@@ -18,6 +20,7 @@ pub(super) fn app(object: &Value, findings: &mut Findings) {
     check_disconnect(&spec["disconnect"], "spec.disconnect", findings);
     let components: BTreeSet<&str> =
         entries(&spec["components"]).filter_map(|component| component["name"].as_str()).collect();
+    check_instances(spec, findings);
     for (index, component) in entries(&spec["components"]).enumerate() {
         let path = format!("spec.components[{index}]");
         check_component(component, &path, findings);
@@ -27,6 +30,19 @@ pub(super) fn app(object: &Value, findings: &mut Findings) {
         let path = format!("spec.policies[{index}]");
         policy::check(policy, &path, findings);
         check_known(&policy["components"], &format!("{path}.components"), &components, findings);
+    }
+}
+
+/// Every look of the placing loop is at all of them, while other Apps wait.
+fn check_instances(spec: &Value, findings: &mut Findings) {
+    let of = |component: &Value| match component["onEach"]["values"].as_array() {
+        Some(values) => values.len() as u64,
+        None => component["replicas"].as_u64().unwrap_or(1),
+    };
+    let all = entries(&spec["components"]).map(of).fold(0, u64::saturating_add);
+    if all > INSTANCES_MAX {
+        let message = format!("have {all} instances together, and {INSTANCES_MAX} are the most");
+        findings.add("spec.components", Problem::Invalid, message);
     }
 }
 
