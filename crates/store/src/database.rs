@@ -13,7 +13,7 @@
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -123,6 +123,15 @@ impl Database {
 
     pub(crate) fn is_there(dir: &Path) -> bool {
         dir.join(FILE_NAME).exists()
+    }
+
+    /// Tells the store's file from another under its name; nothing if there is none.
+    pub(crate) fn inode(dir: &Path) -> io::Result<Option<u64>> {
+        match std::fs::metadata(dir.join(FILE_NAME)) {
+            Ok(found) => Ok(Some(found.ino())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Puts a damaged file aside, so that the next open starts empty. Returns its new name.

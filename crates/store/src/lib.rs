@@ -143,7 +143,7 @@ struct Inner {
     queue: Option<SyncSender<Command>>,
     thread: Option<JoinHandle<()>>,
     /// Held for as long as the store is open; the last to go.
-    _lock: File,
+    _lock: Lock,
 }
 
 /// What the handles, the watches and the writer thread have in common.
@@ -185,7 +185,7 @@ impl Store {
         Store::open_locked(dir, options, disk, lock)
     }
 
-    fn open_locked(dir: &Path, options: Options, disk: Arc<Disk>, lock: File) -> Result<Store> {
+    fn open_locked(dir: &Path, options: Options, disk: Arc<Disk>, lock: Lock) -> Result<Store> {
         let database = Database::open(dir, &disk, options.sealing.as_ref())?;
         let loaded = trouble::guarded(|| database.load());
         let loaded = loaded.map_err(|trouble| trouble.into_error(dir, "read the store"))?;
@@ -361,7 +361,10 @@ pub fn restore_offline(
     answer.blocking_recv().map_err(|_| Error::Closed)?
 }
 
-fn lock(dir: &Path) -> Result<File> {
+/// The file `lock`, which others may look at, and the folder itself: a file can be removed and made anew.
+type Lock = [File; 2];
+
+fn lock(dir: &Path) -> Result<Lock> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -375,13 +378,19 @@ fn lock(dir: &Path) -> Result<File> {
         .mode(0o600)
         .open(&path)
         .map_err(|error| Error::io(format!("open {}", path.display()), error))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(Error::Locked { dir: dir.into() }),
-        Err(TryLockError::Error(error)) => {
-            Err(Error::io(format!("lock {}", path.display()), error))
+    let folder =
+        File::open(dir).map_err(|error| Error::io(format!("open {}", dir.display()), error))?;
+    let lock = [file, folder];
+    for one in &lock {
+        match one.try_lock() {
+            Ok(()) => (),
+            Err(TryLockError::WouldBlock) => return Err(Error::Locked { dir: dir.into() }),
+            Err(TryLockError::Error(error)) => {
+                return Err(Error::io(format!("lock {}", path.display()), error));
+            }
         }
     }
+    Ok(lock)
 }
 
 impl Drop for Inner {

@@ -316,3 +316,19 @@ fn cost(event: &Event) -> usize {
         + last_state
         + event.previous.as_ref().map_or(0, |previous| previous.bytes.len())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_that_nobody_watches_any_more_costs_nothing() {
+        let mut state = State::at(0);
+        let (prefix, _receiver) = state.subscribe("/apps/");
+        state.subscribe("/apps/");
+        state.unsubscribe(&prefix);
+        assert_eq!(state.topics.len(), 1, "one still watches");
+        state.unsubscribe(&prefix);
+        assert!(state.topics.is_empty());
+    }
+}

@@ -43,6 +43,8 @@ pub(crate) struct Writer {
     disk: Arc<Disk>,
     /// `None` after an error, until it can be opened again.
     database: Option<Database>,
+    /// Of the file that is open.
+    inode: Option<u64>,
     drops: VecDeque<u64>,
     notes: u64,
     full: Option<FullDisk>,
@@ -73,6 +75,7 @@ impl Writer {
     ) -> Writer {
         let (drops, notes) = loaded;
         let mut writer = Writer {
+            inode: Database::inode(&dir).unwrap_or_default(),
             dir,
             options,
             shared,
@@ -242,6 +245,7 @@ impl Writer {
             drops: &drops,
             notes_dropped,
         })?;
+        self.still_there()?;
         self.drops = later.into();
         self.notes = self.notes + plan.notes.len() as u64 - notes_dropped;
         if let Some(full) = &mut self.full {
@@ -250,6 +254,18 @@ impl Writer {
         let aftermath = self.shared.write().apply(plan.events, horizon);
         aftermath.wake();
         Ok(plan.results)
+    }
+
+    /// What is written to a file that somebody has removed is gone with this process, and no write says so.
+    fn still_there(&self) -> Result<()> {
+        let Ok(found) = Database::inode(&self.dir) else { return Ok(()) };
+        if found == self.inode {
+            return Ok(());
+        }
+        let what = "its file was removed or replaced while the server had it open";
+        let error = Error::corrupt(&self.dir, what.to_owned());
+        tracing::error!(%error, "nothing is written any more");
+        Err(self.shared.damage.get_or_init(|| error).clone())
     }
 
     fn write_durably(&mut self, group: &Group<'_>) -> Result<()> {
@@ -300,6 +316,7 @@ impl Writer {
         match Database::open(&self.dir, &self.disk, self.options.sealing.as_ref()) {
             Ok(database) => {
                 self.database = Some(database);
+                self.inode = Database::inode(&self.dir).unwrap_or_default();
                 Ok(())
             }
             Err(error @ Error::Corrupt { .. }) => {

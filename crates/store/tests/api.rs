@@ -195,6 +195,27 @@ fn a_watcher_that_falls_behind_is_told_so_and_a_quiet_one_is_not() {
     assert_eq!(block_on(quiet.next()).unwrap().events.len(), 1);
 }
 
+/// An event keeps the version before it in memory, and what it takes to find it.
+#[test]
+fn the_history_keeps_within_its_bytes_and_has_all_of_them_again_after_a_restore() {
+    let dir = fixture::fast_dir();
+    let options = Options { history_bytes_max: 20_000, ..Options::default() };
+    let store = Store::open(dir.path(), options).unwrap();
+    let long = "v".repeat(1000);
+    for _ in 0..50 {
+        put(&store, "k", &long).unwrap();
+    }
+    let kept = store.revision() - store.compacted();
+    assert!((10..20).contains(&kept), "{kept} of a thousand bytes");
+    let mut backup = Vec::new();
+    store.backup(&mut backup).unwrap();
+    let restored = block_on(store.restore(Cursor::new(backup), Amend::nothing())).unwrap();
+    for _ in 0..5 {
+        put(&store, "k", &long).unwrap();
+    }
+    assert_eq!(store.compacted(), restored, "nothing since is forgotten yet");
+}
+
 #[test]
 fn a_long_backlog_comes_in_pieces_without_gap_or_duplicate() {
     let dir = fixture::fast_dir();
@@ -326,6 +347,30 @@ fn bytes_of_calls_that_were_turned_away_are_given_back() {
     put(&store, "alone", "x").expect("nothing else waits");
 }
 
+#[test]
+fn a_lock_that_is_removed_lets_no_second_process_in() {
+    let dir = fixture::fast_dir();
+    let _store = open(dir.path());
+    std::fs::remove_file(dir.path().join("lock")).unwrap();
+    let second = Store::open(dir.path(), Options::default());
+    assert!(matches!(second, Err(Error::Locked { .. })), "{second:?}");
+}
+
+#[test]
+fn a_store_whose_file_is_removed_says_so_and_takes_no_more() {
+    let dir = fixture::fast_dir();
+    let store = open(dir.path());
+    put(&store, "k", "x").unwrap();
+    assert!(store.damage().is_none());
+    std::fs::remove_file(dir.path().join("store.redb")).unwrap();
+    for _ in 0..2 {
+        let refused = put(&store, "k", "y").unwrap_err().to_string();
+        assert!(refused.contains("removed or replaced"), "{refused}");
+    }
+    assert!(store.damage().is_some());
+    assert_eq!(store.get("k").unwrap().draft(), draft("x"), "it is still read");
+}
+
 fn backed_up() -> (Store, tempfile::TempDir, Vec<u8>) {
     let dir = fixture::fast_dir();
     let store = open(dir.path());
@@ -375,6 +420,22 @@ fn restores_into_an_empty_or_damaged_directory() {
         assert_eq!(values(&restored.objects), values(&objects));
     }
     assert!(dir.path().join("store.redb.damaged-1").exists());
+}
+
+#[test]
+fn what_is_restored_is_as_old_or_young_among_itself_as_before() {
+    let dir = fixture::fast_dir();
+    let store = open(dir.path());
+    for key in ["b", "c", "a", "b"] {
+        put(&store, key, "x").unwrap();
+    }
+    let mut backup = Vec::new();
+    store.backup(&mut backup).unwrap();
+    block_on(store.restore(Cursor::new(backup), Amend::nothing())).unwrap();
+    let mut objects = store.list("", At::Latest, None, usize::MAX).unwrap().objects;
+    objects.sort_by_key(|object| object.revision);
+    let keys: Vec<&str> = objects.iter().map(|object| &*object.key).collect();
+    assert_eq!(keys, ["c", "a", "b"]);
 }
 
 #[test]
