@@ -76,6 +76,15 @@ async fn a_descriptor_is_deployed_listed_stopped_changed_and_deleted() {
     assert_eq!(stored["spec"]["stopped"], json!(true), "{stored}");
     assert_eq!(stored["spec"]["components"][0]["needs"]["cpu"], json!("500m"));
 
+    for (found, other) in [("name: tide-watch", "name: wind-watch"), ("coast", "default")] {
+        let of_another = DESCRIPTOR.replacen(found, other, 1);
+        let path = format!("/deployment/{id}");
+        let (code, refused) = server.ask(Method::PUT, &path, &of_another).await;
+        assert_eq!(code, 409, "{refused}");
+    }
+    let (_, all) = server.ask(Method::GET, "/deployment/", "").await;
+    assert_eq!(all.as_array().map(Vec::len), Some(1), "nothing else was made: {all}");
+
     let body = json!({"content": DESCRIPTOR.replace("200Mi", "300Mi")}).to_string();
     let (code, changed) = server.ask(Method::PUT, &format!("/deployment/{id}"), &body).await;
     assert_eq!((code, &changed["id"]), (200, &json!(id)), "{changed}");

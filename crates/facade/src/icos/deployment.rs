@@ -86,10 +86,14 @@ pub(crate) async fn replace(
 ) -> Answer {
     let old = find(&caller.client, &index, &id).await?;
     let reading = read(&body)?;
-    let same = |app: &App| app.metadata.name == old.metadata.name;
+    let same =
+        |app: &App| app.metadata.name == old.metadata.name && namespace(app) == namespace(&old);
     if !reading.apps.iter().all(same) {
-        let name = old.name_any();
-        let message = format!("the descriptor must be that of {name:?}, whose id this is");
+        let message = format!(
+            "the descriptor must be that of {:?} in namespace {:?}, whose id this is",
+            old.name_any(),
+            namespace(&old)
+        );
         return Err(Refusal::new(StatusCode::CONFLICT, message));
     }
     Ok(Json(write(&caller.client, &reading).await?))
