@@ -199,6 +199,38 @@ async fn a_delete_whose_wishes_are_not_understood_deletes_nothing() {
 }
 
 #[tokio::test]
+async fn a_delete_of_what_was_seen_is_of_that_state_alone() {
+    let server = server().await;
+    let path = format!("{MAPS}/a");
+    let (_, seen) = server.post(MAPS, map("a")).await;
+    server.ask(Method::PATCH, &path, MERGE, json!({"data": {"x": "2"}})).await;
+    let only = |field: &str| json!({"preconditions": {field: seen["metadata"][field]}});
+    let (code, refused) = server.delete(&path, only("resourceVersion")).await;
+    assert_eq!(code, 409, "{refused}");
+    assert_eq!(server.get(&path).await.0, 200);
+    assert_eq!(server.delete(&path, only("uid")).await.0, 200, "it is still the same object");
+}
+
+/// A list in pages is the list of one moment.
+#[tokio::test]
+async fn what_comes_after_the_first_page_is_on_no_other() {
+    let server = server().await;
+    for name in ["a", "b", "d"] {
+        server.post(MAPS, map(name)).await;
+    }
+    let (_, first) = server.get(&format!("{MAPS}?limit=2")).await;
+    let token = first["metadata"]["continue"].as_str().expect("there is more");
+    server.post(MAPS, map("c")).await;
+    server.ask(Method::PATCH, &format!("{MAPS}/d"), MERGE, json!({"data": {"x": "2"}})).await;
+    let (_, second) = server.get(&format!("{MAPS}?limit=2&continue={token}")).await;
+    let items = second["items"].as_array().expect("a list");
+    let seen: Vec<_> = items.iter().map(|map| (&map["metadata"]["name"], &map["data"])).collect();
+    assert_eq!(seen, [(&json!("d"), &json!({"x": "1"}))]);
+    let versions = [&first, &second].map(|page| &page["metadata"]["resourceVersion"]);
+    assert_eq!(versions[0], versions[1]);
+}
+
+#[tokio::test]
 async fn a_namespace_does_not_go_with_things_in_it() {
     let server = server().await;
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}});

@@ -231,6 +231,11 @@ async fn a_job_whose_owner_is_silent_for_300_seconds_is_taken_over() {
     assert_eq!(ask(&server, Method::PUT, "/jobs", alive.clone()).await.0, 200);
     server.pass(299);
     assert!(executable(&server, OTHER).await.is_empty(), "it has been heard of");
+    for _ in 0..3 {
+        assert_eq!(ask(&server, Method::PUT, "/jobs", alive.clone()).await.0, 200);
+        server.pass(160);
+        assert!(executable(&server, OTHER).await.is_empty(), "the same words again will do");
+    }
     server.pass(301);
     assert_eq!(executable(&server, OTHER).await, [id.as_str()]);
     assert_eq!(promote(&server, &id, OTHER).await.0, 204);

@@ -201,6 +201,14 @@ mod tests {
     }
 
     #[test]
+    fn whoever_said_good_bye_is_not_taken_for_the_original() {
+        let mut leases = Leases::default();
+        for (version, holder) in [(1, "a"), (2, ""), (3, "b"), (4, "a")] {
+            assert_eq!(leases.hear(&lease("node-crane", version, holder)), None, "{version}");
+        }
+    }
+
+    #[test]
     fn a_registration_that_is_read_again_does_not_live_longer() {
         let mut leases = Leases::default();
         let at = |second| Monotonic::from_start(Duration::from_secs(second));

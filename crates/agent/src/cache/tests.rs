@@ -67,8 +67,11 @@ fn what_was_told_comes_back_sealed_and_only_on_the_same_machine() {
     let anew = tombolo_identity::request::new_key().unwrap();
     folder.write("agent.key", &anew).unwrap();
     cache.changed(&back, &remit()).expect("it is sealed anew").write().unwrap();
-    let (_, joined_anew) = Cache::open(Arc::clone(&folder), "machine", &remit());
+    let (mut cache, joined_anew) = Cache::open(Arc::clone(&folder), "machine", &remit());
     assert_eq!(joined_anew.entries, orders.entries, "a reboot without the server finds them");
+    let mut ended = joined_anew;
+    ended.end_forgotten();
+    assert!(cache.changed(&ended, &remit()).is_some(), "else it would be back with the next start");
 
     let (_, elsewhere) = Cache::open(folder, "another", &remit());
     assert_eq!(elsewhere, Orders::default(), "a copy runs nothing");

@@ -101,6 +101,24 @@ fn the_secrets_of_what_was_forgotten_are_kept_and_not_asked_for() {
 }
 
 #[test]
+fn a_secret_is_kept_for_as_long_as_something_names_it() {
+    let remit = Remit::Node { site: "north".to_owned(), node: "crane".to_owned() };
+    let mut orders = Orders::default();
+    let mut sealed = assignment("a", 10);
+    let process = sealed.spec.run.process.as_mut().unwrap();
+    let key = json!({"KEY": {"name": "keys", "key": "a"}});
+    process.secret_env = serde_json::from_value(key).unwrap();
+    let source = desired::sources(&sealed).into_iter().next().unwrap();
+    orders.note(News::Listed { assignments: vec![sealed], version: Some(10) });
+    orders.note(News::Answered(Entries::from([(source, Default::default())])));
+    orders.tidy(&remit);
+    assert_eq!(orders.entries.len(), 1);
+    listed(&mut orders, &["b"], 11);
+    orders.tidy(&remit);
+    assert!(orders.entries.is_empty());
+}
+
+#[test]
 fn the_last_good_revision_goes_with_its_assignment() {
     let remit = Remit::Node { site: "north".to_owned(), node: "crane".to_owned() };
     let mut orders = Orders::default();

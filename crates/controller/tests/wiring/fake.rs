@@ -35,6 +35,10 @@ struct State {
     remade: Option<String>,
     /// How each deletion was answered, in order.
     deletions: Vec<u16>,
+    /// The next patch to a path with this in it comes too late: somebody else has written the object.
+    overtaken: Option<String>,
+    /// How each patch to such a path was answered, in order.
+    patches: Vec<u16>,
     /// Objects of this kind cannot be watched, only listed.
     unwatched: Option<String>,
     /// Requests to paths with this in them are never answered.
@@ -136,6 +140,18 @@ impl Fake {
         self.lock().deletions.clone()
     }
 
+    /// Just before the next patch to a path with this in it, somebody else writes the object.
+    pub(crate) fn overtake(&self, path_holds: &str) {
+        let mut state = self.lock();
+        state.patches.clear();
+        state.overtaken = Some(path_holds.to_owned());
+    }
+
+    /// How the patches since [`Fake::overtake`] were answered, the first of them and all after it.
+    pub(crate) fn patches(&self) -> Vec<u16> {
+        self.lock().patches.clone()
+    }
+
     /// Ends all watches of a kind and refuses new ones.
     pub(crate) fn break_watches(&self, plural: &str) {
         let mut state = self.lock();
@@ -179,7 +195,17 @@ impl Fake {
             ("GET", Some(name)) => found(state.objects.get(&key(&collection, &name))),
             ("POST", None) => state.create(&collection, body),
             ("PATCH", Some(name)) => {
-                state.patch(key(&collection, &name), body, query.contains("force=true"))
+                let key = key(&collection, &name);
+                let is_meant = state.overtaken.as_ref().is_some_and(|part| path.contains(part));
+                if is_meant && state.patches.is_empty() {
+                    state.touch(&key);
+                }
+                let answer = state.patch(key, body, query.contains("force=true"));
+                if is_meant {
+                    let code = answer.as_ref().map_or_else(|refused| refused.0, Response::status);
+                    state.patches.push(code.as_u16());
+                }
+                answer
             }
             ("DELETE", Some(name)) => {
                 state.remake(path);
@@ -257,6 +283,13 @@ impl State {
             json_patch::merge(&mut object, &patch);
         }
         Ok(as_json(&self.write(key, object)))
+    }
+
+    fn touch(&mut self, key: &Key) {
+        if let Some(mut object) = self.objects.get(key).cloned() {
+            object["metadata"]["annotations"]["theirs"] = json!("written");
+            self.write(key.clone(), object);
+        }
     }
 
     fn remake(&mut self, path: &str) {

@@ -132,3 +132,56 @@ async fn an_assignment_of_a_node_that_is_gone_is_let_go_of_and_told() {
     let is_released = |stage: &Stage| !stage.told("Abandoned").is_empty();
     check_tries_again("assignments/old", leave_old, is_released).await;
 }
+
+/// Somebody else writes the object after the loop has seen it and before its own write arrives.
+async fn check_writes_over_nobody(
+    path_holds: &str,
+    prepare: impl Fn(&Fake),
+    change: impl Fn(&Stage),
+) {
+    let stage = Stage::start();
+    prepare(&stage.fake);
+    stage.until_quiet().await;
+    stage.fake.overtake(path_holds);
+    change(&stage);
+    stage.until("a second try", |stage| stage.fake.patches().len() > 1).await;
+    assert_eq!(stage.fake.patches()[..2], [409, 200], "{path_holds}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_decided_on_an_old_copy_is_written_over_nobodys_change() {
+    let nothing = |_: &Fake| ();
+    let web = |image: &str| app(&[("web", json!({"run": [{"container": {"image": image}}]}))]);
+    let put_web = |fake: &Fake| fake.put(&format!("{APPS}/web"), web("shop:1"));
+    check_writes_over_nobody("apps/web/status", nothing, |stage| put_web(&stage.fake)).await;
+    let update = |stage: &Stage| stage.fake.put(&format!("{APPS}/web"), web("shop:2"));
+    check_writes_over_nobody("default/assignments/web", put_web, update).await;
+    let grow = |stage: &Stage| {
+        let mut node = stage.fake.get(&format!("{OURS}/nodes/x1")).unwrap();
+        node["status"]["allocatable"]["cpu"] = json!("64");
+        stage.fake.put(&format!("{OURS}/nodes/x1"), node);
+    };
+    check_writes_over_nobody("sites/x/status", nothing, grow).await;
+    let fall_silent = |stage: &Stage| stage.x1_is_silent.store(true, Ordering::SeqCst);
+    check_writes_over_nobody("nodes/x1/status", nothing, fall_silent).await;
+    let shop = |stage: &Stage| stage.fake.put(&format!("{CODECO}/shop"), codeco("shop"));
+    check_writes_over_nobody("codecoapps/shop/status", nothing, shop).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_say_of_a_node_stays_when_it_falls_silent() {
+    let stage = Stage::start();
+    let path = format!("{OURS}/nodes/x1");
+    let mut node = stage.fake.get(&path).unwrap();
+    let theirs = json!({"type": "Theirs", "status": "True", "reason": "Said", "message": "so",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    node["status"]["conditions"] = json!([theirs]);
+    stage.fake.put(&path, node);
+    stage.until("its readiness", |stage| stage.is_ready("x1")).await;
+    stage.x1_is_silent.store(true, Ordering::SeqCst);
+    stage.until("its silence", |stage| !stage.is_ready("x1")).await;
+    let node = stage.fake.get(&path).unwrap();
+    let conditions = node["status"]["conditions"].as_array().unwrap();
+    assert_eq!(conditions.len(), 2, "{conditions:?}");
+    assert!(conditions.contains(&theirs), "{conditions:?}");
+}

@@ -152,3 +152,16 @@ pub(super) fn relabelled(labels: &BTreeMap<String, String>, dropped: &[String]) 
     change.extend(labels.iter().map(|(key, value)| (key.as_str(), json!(value))));
     json!(change)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_operator_no_longer_says_is_dropped_and_what_is_ours_is_not() {
+        let labels = BTreeMap::from([("hall".to_owned(), "3".to_owned())]);
+        let dropped = ["rack", "hall", "secure.tombolo.dev/hall", keys::LABEL_SITE];
+        let change = relabelled(&labels, &dropped.map(str::to_owned));
+        assert_eq!(change, json!({"hall": "3", "rack": null}));
+    }
+}

@@ -203,4 +203,12 @@ async fn of_two_that_take_turns_at_one_lease_the_newcomer_is_shut_out() {
     assert_eq!(marks["tombolo.dev/quarantined"], "copy", "{marks}");
     assert_eq!(node["status"]["conditions"][0]["type"], "Cloned");
     assert_eq!(node["status"]["conditions"][0]["status"], "True");
+
+    assert_eq!(beat(&server, "another").await, 200, "a second copy");
+    heard(&server, "d").await;
+    assert_eq!(beat(&server, "first").await, 200);
+    heard(&server, "e").await;
+    for copy in ["another", "copy"] {
+        assert_eq!(beat(&server, copy).await, 403, "{copy}");
+    }
 }

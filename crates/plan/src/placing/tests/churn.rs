@@ -6,7 +6,7 @@ use super::*;
 
 #[derive(Clone, Debug)]
 enum Turn {
-    Apply { app: usize, web: u32, data: u32, heavy: bool, stateful: bool },
+    Apply { app: usize, web: u32, data: u32, heavy: bool, stateful: bool, calls: bool },
     Stop { app: usize },
     Silence { node: usize },
     Return { node: usize },
@@ -19,8 +19,10 @@ enum Turn {
 
 fn turn() -> impl Strategy<Value = Turn> {
     prop_oneof![
-        3 => (0..2usize, 0..4u32, 0..3u32, any::<bool>(), any::<bool>()).prop_map(
-            |(app, web, data, heavy, stateful)| Turn::Apply { app, web, data, heavy, stateful }),
+        3 => (0..2usize, 0..4u32, 0..3u32, any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
+            |(app, web, data, heavy, stateful, calls)| {
+                Turn::Apply { app, web, data, heavy, stateful, calls }
+            }),
         1 => (0..2usize).prop_map(|app| Turn::Stop { app }),
         1 => (0..4usize).prop_map(|node| Turn::Silence { node }),
         1 => (0..4usize).prop_map(|node| Turn::Return { node }),
@@ -37,12 +39,17 @@ const APPS: [&str; 2] = ["shop", "farm"];
 
 fn take(stage: &mut Stage, turn: &Turn) {
     match turn {
-        Turn::Apply { app: which, web, data, heavy, stateful } => {
+        Turn::Apply { app: which, web, data, heavy, stateful, calls } => {
             let cpu = if *heavy { "2" } else { "500m" };
+            let mut web = component("web", *web, cpu);
+            if *calls {
+                web["connects"] = json!([{"app": APPS[1 - which], "to": "data", "port": 80}]);
+            }
             let mut data = component("data", *data, cpu);
+            data["expose"] = json!([{"port": 80}]);
             data["stateful"] = json!(stateful);
             data["unavailableMax"] = json!(if *heavy { 2 } else { 1 });
-            stage.apply(APPS[*which], app(&[component("web", *web, cpu), data]));
+            stage.apply(APPS[*which], app(&[web, data]));
         }
         Turn::Stop { app: which } => {
             let known = |a: &App| a.metadata.name.as_deref() == Some(APPS[*which]);
