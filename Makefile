@@ -7,7 +7,7 @@ QUICK := $(TARGET)/quick/tombolo
 OR_TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tombolo/placement-venv
 
 .DEFAULT_GOAL := help
-.PHONY: help up down serve quick build test probes lint bench bench-placement fuzz mutants docs
+.PHONY: help up down serve quick build package test probes lint bench bench-placement fuzz mutants docs
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -26,6 +26,9 @@ quick: ## the binary to try: little optimised, built in a few minutes
 
 build: ## the release binary: optimised whole, as it ships and as the benchmarks measure it
 	cargo build --release --locked --package tombolo-cli
+
+package: build ## a Debian package of it, under target/package
+	@scripts/package.sh $(TOMBOLO) $(TARGET)/package
 
 test: ## install what the tests need, run everything, list what was skipped
 	@scripts/test.sh
