@@ -1,4 +1,4 @@
-//! Why an App is not up: of all its instances that fail, the one whose trouble comes first. What the
+//! Why an App is not up, or not as it was changed: of all its instances that fail, the one whose trouble comes first. What the
 //! user made is the App, so it is told there, and not only on the Assignment. Called by
 //! [`super::status`].
 
@@ -8,7 +8,7 @@ use tombolo_model::app::Placement;
 use tombolo_model::condition::{self, DEGRADED};
 use tombolo_model::{ConditionStatus, Reason};
 
-use super::current::View;
+use super::current::{View, is_updating};
 
 /// What stands in the way of one instance, as its agent says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(super) fn first<'o, 'p>(
 ) -> Option<(&'p Placement, Cause<'o>)> {
     let failing: Vec<(&Placement, Cause<'o>)> = placements
         .iter()
-        .filter(|at| !view.serves(at))
+        .filter(|at| !view.serves(at) || view.assignment(at).is_some_and(|own| is_updating(own)))
         .filter_map(|at| Some((at, of_instance(view, at)?)))
         .collect();
     let broken: BTreeSet<&str> = failing.iter().map(|(at, _)| at.component.as_str()).collect();

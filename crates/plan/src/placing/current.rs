@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tombolo_model::app::Placement;
 use tombolo_model::component::{Component, Connection};
-use tombolo_model::condition::{self, AVAILABLE, DEGRADED, READY};
+use tombolo_model::condition::{self, APPLIED, AVAILABLE, DEGRADED, READY};
 use tombolo_model::needs::Resources;
 use tombolo_model::ports::{self, NodePort};
 use tombolo_model::{
@@ -361,11 +361,16 @@ pub(super) fn is_available(assignment: &Assignment) -> bool {
     status.is_some_and(|status| condition::is_true(&status.conditions, AVAILABLE))
 }
 
-/// Whether what it was before still serves, until what it is to be is well.
-fn is_updating(assignment: &Assignment) -> bool {
+/// Whether what it was before still serves, until what it is to be is well. Whatever the new one does
+/// meanwhile gives the conditions their reason, so only the end of it tells that it is over.
+pub(super) fn is_updating(assignment: &Assignment) -> bool {
     let status = assignment.status.as_ref();
-    let available = status.and_then(|status| condition::find(&status.conditions, AVAILABLE));
-    available.is_some_and(|found| Reason::of(&found.reason) == Some(Reason::Updating))
+    let applied = status.and_then(|status| condition::find(&status.conditions, APPLIED));
+    let not_yet = applied.is_some_and(|found| {
+        found.status == ConditionStatus::False
+            && Reason::of(&found.reason) != Some(Reason::RolledBack)
+    });
+    not_yet && is_available(assignment)
 }
 
 /// Nodes that are known not to be ready, by themselves or with their site.

@@ -42,12 +42,16 @@ pub(super) fn status(
     let failed = rolled_back(view, verdict);
     let is_current = updating.is_empty() && failed.is_none();
     let cause = cause::first(view, &verdict.placements);
-    let cause = cause.filter(|_| !app.spec.stopped && !verdict.lacks() && up < wanted);
+    let missed = up < wanted || !updating.is_empty();
+    let cause = cause.filter(|_| !app.spec.stopped && !verdict.lacks() && missed);
     let (phase, message) = match (phase(view, verdict, (up, wanted), before.phase), &failed) {
         (AppPhase::Deploying | AppPhase::Degraded, _) if let Some((at, cause)) = cause => {
             (AppPhase::Degraded, clipped(&format!("{}: {}", place(at), cause.message)))
         }
         (AppPhase::Running, Some(failed)) => (AppPhase::Degraded, clipped(failed)),
+        (AppPhase::Running, None) if let Some((at, cause)) = cause => {
+            (AppPhase::Degraded, clipped(&format!("{}: {}", place(at), cause.message)))
+        }
         (AppPhase::Running, None) if !updating.is_empty() => {
             (AppPhase::Deploying, clipped(&format!("updating {}", some_of(&updating))))
         }

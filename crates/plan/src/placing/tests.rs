@@ -485,8 +485,7 @@ fn an_update_goes_on_when_the_new_one_is_well_and_not_while_the_old_one_serves()
     for assignment in &mut stage.observed.assignments {
         if assignment.spec.restarted_at.is_some() {
             let status = assignment.status.as_mut().unwrap();
-            let available = status.conditions.iter_mut().find(|known| known.kind == "Available");
-            available.unwrap().reason = "Updating".to_owned();
+            status.conditions.push(not_applied("Updating"));
         }
     }
     stage.look(usize::MAX);
@@ -495,6 +494,43 @@ fn an_update_goes_on_when_the_new_one_is_well_and_not_while_the_old_one_serves()
     assert_eq!(phase.map(|phase| phase.as_str()), Some("Deploying"));
     stage.settle();
     assert_eq!(told(&stage), 2);
+}
+
+fn not_applied(reason: &str) -> Condition {
+    let condition = json!({"type": "Applied", "status": "False", "reason": reason, "message": "",
+        "lastTransitionTime": "1970-01-01T00:00:00Z"});
+    serde_json::from_value(condition).unwrap()
+}
+
+#[test]
+fn an_update_that_fails_is_never_ready_while_the_old_one_serves() {
+    let mut stage = Stage::new(&["a1:4"]);
+    let mut web = component("web", 1, "1");
+    stage.apply("shop", app(&[web.clone()]));
+    stage.settle();
+    web["restartedAt"] = json!("2030-01-31T12:00:00Z");
+    stage.apply("shop", app(&[web]));
+    stage.look(usize::MAX);
+    stage.agents();
+    let said = stage.observed.assignments[0].status.as_mut().unwrap();
+    said.conditions.push(not_applied("NoSuchImage"));
+    let degraded = said.conditions.iter_mut().find(|known| known.kind == "Degraded").unwrap();
+    degraded.status = ConditionStatus::True;
+    degraded.reason = "NoSuchImage".to_owned();
+    degraded.message = "the update fails, the old one serves: there is no image".to_owned();
+    stage.look(usize::MAX);
+    let status = stage.observed.apps[0].status.as_ref().unwrap();
+    let of = |kind: &str| {
+        let found = status.conditions.iter().find(|known| known.kind == kind).unwrap();
+        format!("{} {}", found.status.as_str(), found.reason)
+    };
+    assert_eq!(of("Ready"), "False Degraded");
+    assert_eq!(of("Degraded"), "True NoSuchImage");
+    let message = status.message.as_deref();
+    assert_eq!(
+        message,
+        Some("web/0 on a1: the update fails, the old one serves: there is no image")
+    );
 }
 
 #[test]
