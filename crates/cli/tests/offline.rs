@@ -72,6 +72,8 @@ fn wrong_usage_ends_with_2() {
         "completion tcsh",
         "wait app/web",
         "get apps -A -n shop",
+        "token create --role guest --whole-site eve",
+        "token create --role guest --lighthouse k eve",
     ] {
         assert_eq!(tombolo(home.path(), arguments).status.code(), Some(2), "{arguments}");
     }
@@ -113,6 +115,15 @@ fn wrong_usage_ends_with_2() {
     );
     check(
         &home,
+        "token create --role guest --ttl 5s eve",
+        expect![[r#"
+        2
+        error: --ttl goes with --site
+        hint: --expires-in says how long the token of a person is good
+    "#]],
+    );
+    check(
+        &home,
         "get apps app/web --watch",
         expect![[r#"
         2
@@ -143,6 +154,12 @@ fn no_kubeconfig_and_no_server_end_with_6_and_say_what_to_do() {
         assert!(stderr.contains("\nhint: start one with `tombolo up`"), "{stderr}");
         assert!(!stderr.contains('\x1b'), "{stderr}");
     }
+}
+
+#[test]
+fn the_unit_of_an_agent_is_shown_before_anything_joins() {
+    let text = stdout(&home(), "agent install --join-file nowhere.join --name crane-1 --print");
+    assert!(text.contains("ExecStart="), "{text}");
 }
 
 #[test]

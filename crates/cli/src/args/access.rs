@@ -36,23 +36,23 @@ Examples:
         site: Option<String>,
         /// With --site: for the one agent of all nodes of the site, such as a cluster, instead of for
         /// one machine.
-        #[arg(long, requires = "site")]
+        #[arg(long)]
         whole_site: bool,
-        /// With --site: for how long it is good, an hour at most.
-        #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
-        ttl: Duration,
+        /// With --site: for how long it is good, an hour at most and if left out.
+        #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+        ttl: Option<Duration>,
         /// Where they reach the server, if not where you do. Repeatable with --site.
         #[arg(long = "address", value_name = "URL")]
         addresses: Vec<String>,
         /// With --site: a lighthouse where the machine asks for the server when it is not where it
         /// was. The kubeconfig is that of its administrator; the machine gets a guest's token.
         /// Repeatable.
-        #[arg(long = "lighthouse", value_name = "KUBECONFIG", requires = "site")]
+        #[arg(long = "lighthouse", value_name = "KUBECONFIG")]
         lighthouses: Vec<PathBuf>,
         /// Role user: the namespace it may change; -n or the context's if left out.
         #[arg(long, value_name = "NAMESPACE")]
         for_namespace: Option<String>,
-        /// For how long it is good.
+        /// For a person: for how long it is good; until it is revoked if left out.
         #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
         expires_in: Option<Duration>,
         /// The bare token instead of a kubeconfig, for programs.

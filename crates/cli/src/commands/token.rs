@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tombolo_identity::{
     AccessToken, Role, Token,
+    joining::TOKEN_LIFE_MAX,
     token::{ACCESS_TOKEN_TYPE, SYSTEM_NAMESPACE},
 };
 use tombolo_model::jointoken::StandsFor;
@@ -46,7 +47,8 @@ pub(super) async fn run(shell: &mut Shell, command: &TokenCommand) -> Result<Exi
             ..
         } => {
             let stands_for = if *whole_site { StandsFor::Site } else { StandsFor::Node };
-            let wanted = token_join::Wanted { site, stands_for, ttl: *ttl, addresses, lighthouses };
+            let ttl = ttl.unwrap_or(TOKEN_LIFE_MAX);
+            let wanted = token_join::Wanted { site, stands_for, ttl, addresses, lighthouses };
             let out = out.as_deref().filter(|out| *out != Path::new("-"));
             token_join::create(shell, &wanted, out).await
         }
@@ -58,8 +60,12 @@ pub(super) async fn run(shell: &mut Shell, command: &TokenCommand) -> Result<Exi
             addresses,
             token_only,
             out,
-            ..
+            site: None,
+            whole_site,
+            ttl,
+            lighthouses,
         } => {
+            for_sites_only(*whole_site, *ttl, lighthouses)?;
             let wanted = Wanted {
                 user: name.as_deref().unwrap_or_default(),
                 role: role_of(role.unwrap_or(RoleArg::Guest)),
@@ -82,6 +88,23 @@ pub(super) async fn run(shell: &mut Shell, command: &TokenCommand) -> Result<Exi
             }
             false => revoke(shell, name, output::confirmed).await,
         },
+    }
+}
+
+/// What is said of machines says nothing of a person. Asked here, because clap lets go of `requires`
+/// where the required argument conflicts with another one that was given.
+fn for_sites_only(
+    whole_site: bool,
+    ttl: Option<Duration>,
+    lighthouses: &[PathBuf],
+) -> Result<(), Failure> {
+    let wrong = |option: &str| Err(Failure::usage(format!("{option} goes with --site")));
+    match () {
+        () if ttl.is_some() => Err(Failure::usage("--ttl goes with --site")
+            .hint("--expires-in says how long the token of a person is good")),
+        () if whole_site => wrong("--whole-site"),
+        () if !lighthouses.is_empty() => wrong("--lighthouse"),
+        () => Ok(()),
     }
 }
 

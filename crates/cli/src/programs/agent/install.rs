@@ -27,10 +27,10 @@ Examples:
   tombolo agent install --docker /run/user/1000/docker.sock --cpu 2 --print")]
 pub(super) struct InstallArgs {
     /// The file that `tombolo token create --site` wrote, or - for stdin.
-    #[arg(long, value_name = "FILE", conflicts_with = "print")]
+    #[arg(long, value_name = "FILE")]
     join_file: Option<PathBuf>,
     /// The name of the node; the host's name if left out.
-    #[arg(long, value_name = "NODE", conflicts_with = "print")]
+    #[arg(long, value_name = "NODE")]
     name: Option<String>,
     /// Keep key, certificate and workloads here.
     #[arg(long, value_name = "DIR", default_value = unit::DATA)]
@@ -38,7 +38,7 @@ pub(super) struct InstallArgs {
     /// The folder of systemd's units.
     #[arg(long, value_name = "DIR", default_value = UNITS)]
     units: PathBuf,
-    /// Print the unit and change nothing.
+    /// Print the unit and change nothing: nothing joins, and the join file is not read.
     #[arg(long)]
     print: bool,
     #[command(flatten)]
