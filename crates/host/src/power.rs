@@ -208,11 +208,33 @@ fn package_limit_watts(root: &Root) -> Option<f64> {
 /// Microjoules that the processors have taken since some time ago, each with the count at which
 /// it begins again. None where they may not be read: kernels since 5.10 show them to root only.
 pub(crate) fn energy_counters(root: &Root) -> Vec<(u64, u64)> {
-    let counter = |zone: &String| {
-        let energy = root.number(&format!("{ZONES}/{zone}/energy_uj"))?;
-        Some((energy, root.number(&format!("{ZONES}/{zone}/max_energy_range_uj"))?))
+    let packages = packages_of_energy(root);
+    packages.iter().map(|package| (package.microjoules, package.microjoules_max)).collect()
+}
+
+/// A package of processors and what it has taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Package {
+    /// The number that the kernel has for it.
+    pub index: String,
+    pub path: String,
+    pub microjoules: u64,
+    /// Where the counter begins again.
+    pub microjoules_max: u64,
+}
+
+/// Those that may be read.
+pub fn packages_of_energy(root: &Root) -> Vec<Package> {
+    let package = |zone: &String| {
+        let path = format!("{ZONES}/{zone}");
+        Some(Package {
+            index: zone.rsplit(':').next().unwrap_or_default().to_owned(),
+            microjoules: root.number(&format!("{path}/energy_uj"))?,
+            microjoules_max: root.number(&format!("{path}/max_energy_range_uj"))?,
+            path,
+        })
     };
-    packages(root).iter().filter_map(counter).collect()
+    packages(root).iter().filter_map(package).collect()
 }
 
 /// Zones of whole packages, such as `intel-rapl:0`; `intel-rapl:0:0` is a part of a package.
