@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tombolo_series::{Labels, Sample};
 use tombolo_telemetry::wire::remote_write::{Version, encode};
 use tombolo_telemetry::wire::{Metadata, MetricKind, Series};
+use tombolo_testkit::rig::Machine;
 use tombolo_testkit::{Rig, Tombolo, rig};
 
 const USAGE: i32 = 2;
@@ -83,7 +84,11 @@ async fn data(client: &Client, path: &str) -> Value {
 
 #[tokio::test]
 async fn everybody_writes_as_who_they_are_and_sees_what_is_theirs() {
-    let rig = Rig::start().await;
+    let tombolo = Tombolo::start().await;
+    let mut machine = Machine::beside(&tombolo);
+    // What the agent itself measures would be among it.
+    machine.arguments = ["--metrics", "off"].map(str::to_owned).into();
+    let rig = Rig::of(tombolo, machine).await;
     let tombolo = &rig.tombolo;
     tombolo.shell(&["create", "namespace", "shop"]).await.ok();
     let user = person(tombolo, &["user", "--for-namespace", "shop", "anna"]).await;
@@ -102,7 +107,10 @@ async fn everybody_writes_as_who_they_are_and_sees_what_is_theirs() {
     assert_eq!(write(&stranger, &[series(&other)]).await, 401);
 
     let all = "series?match[]=%7B__name__%3D~%22.%2B%22%7D";
-    let of_agent = json!({"__name__": "load", "site": rig::SITE, "node": rig::NODE});
+    let of_agent = json!({
+        "__name__": "load", "site": rig::SITE, "node": rig::NODE, "icos_agent_id": rig::SITE,
+        "icos_cluster_id": rig::SITE, "icos_host_name": rig::NODE,
+    });
     let of_user = json!({
         "__name__": "sold_total", "namespace": "shop", "exported_namespace": "bank",
     });

@@ -72,8 +72,10 @@ impl Stamp {
     pub(super) fn labels(&self, said: &Labels) -> Labels {
         match self {
             Stamp::AsSaid | Stamp::Refused(_) => said.clone(),
-            Stamp::Node { site, node } => said.with("site", site).with("node", node),
-            Stamp::Site { site } => said.with("site", site),
+            Stamp::Node { site, node } => {
+                of_site(said, site).with("node", node).with("icos_host_name", node)
+            }
+            Stamp::Site { site } => of_site(said, site),
             Stamp::Namespace(namespace) => {
                 let apart = ["site", "node"].iter().fold(said.clone(), |labels, name| {
                     let value = labels.get(name).to_owned();
@@ -87,6 +89,13 @@ impl Stamp {
             }
         }
     }
+}
+
+/// ICOS has words of its own for a site, on which its policies select.
+fn of_site(said: &Labels, site: &str) -> Labels {
+    ["site", "icos_agent_id", "icos_cluster_id"]
+        .iter()
+        .fold(said.clone(), |labels, name| labels.with(name, site))
 }
 
 #[cfg(test)]
@@ -103,11 +112,12 @@ mod tests {
         let node = Stamp::Node { site: "north".into(), node: "crane".into() };
         check(
             &node,
-            &[("a", "b"), ("site", "south"), ("node", "other")],
-            r#"{a="b", node="crane", site="north"}"#,
+            &[("a", "b"), ("site", "south"), ("node", "other"), ("icos_agent_id", "south")],
+            r#"{a="b", icos_agent_id="north", icos_cluster_id="north", icos_host_name="crane", node="crane", site="north"}"#,
         );
         let site = Stamp::Site { site: "north".into() };
-        check(&site, &[("site", "south"), ("node", "n1")], r#"{node="n1", site="north"}"#);
+        let stored = r#"{icos_agent_id="north", icos_cluster_id="north", node="n1", site="north"}"#;
+        check(&site, &[("site", "south"), ("node", "n1")], stored);
         let user = Stamp::Namespace("shop".into());
         check(
             &user,

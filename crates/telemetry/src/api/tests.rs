@@ -204,7 +204,11 @@ async fn what_is_written_gets_the_labels_of_its_sender() {
         assert_eq!(code, StatusCode::NO_CONTENT);
     }
     let said = world.get(&admin(), "series?match[]=load").await.1;
-    assert_eq!(said["data"], json!([{"__name__": "load", "site": "north", "node": "crane"}]));
+    let stored = json!([{
+        "__name__": "load", "site": "north", "node": "crane", "icos_agent_id": "north",
+        "icos_cluster_id": "north", "icos_host_name": "crane",
+    }]);
+    assert_eq!(said["data"], stored);
     let mine = [series(&[("__name__", "sold"), ("namespace", "bank")], 1.0)];
     world.write(&of_shop(), Version::V1, encode(Version::V1, &mine, &[])).await;
     let said = world.get(&admin(), "series?match[]=sold").await.1;
