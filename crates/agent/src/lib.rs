@@ -23,6 +23,7 @@ pub mod issue;
 pub mod join;
 pub mod join_file;
 mod kept;
+pub mod leaf;
 mod lighthouse;
 mod live;
 mod load;

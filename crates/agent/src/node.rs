@@ -29,7 +29,7 @@ use crate::converge::Drivers;
 use crate::credentials::Folder;
 use crate::offer::Offer;
 use crate::report::{Told, Tone};
-use crate::{clock, tell};
+use crate::{clock, leaf, tell};
 
 pub use confining::cannot_confine;
 
@@ -61,8 +61,9 @@ struct Sight {
 }
 
 /// Which Node is told of, and what is known of its machine beforehand.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Subject {
+    pub(crate) site: String,
     pub(crate) node: String,
     pub(crate) folder: Arc<Folder>,
     pub(crate) drivers: Drivers,
@@ -76,6 +77,31 @@ pub(crate) struct Learnt {
     pub(crate) address: watch::Sender<String>,
     /// Whether the node is to be emptied, with what the server has forgotten.
     pub(crate) drained: watch::Sender<bool>,
+    /// What the machine is, for those who measure it.
+    pub(crate) known: watch::Sender<leaf::Known>,
+}
+
+/// What the machine is, as far as that is known without a server.
+pub(crate) async fn facts(subject: &Subject) -> Result<leaf::facts::Facts, String> {
+    let sight = look(subject, None, Vec::new(), None).await?;
+    Ok(facts_of(&sight, &Versions::default(), subject))
+}
+
+fn facts_of(sight: &Sight, versions: &Versions, subject: &Subject) -> leaf::facts::Facts {
+    let mut characteristics = sight.machine.characteristics.clone();
+    for engine in &mut characteristics.engines {
+        engine.version = versions.by_engine.get(&engine.name).cloned().flatten();
+    }
+    leaf::facts::Facts {
+        hostname: sight.machine.hostname.clone().unwrap_or_else(|| subject.node.clone()),
+        address: sight.machine.addresses.first().cloned().unwrap_or_default(),
+        site: subject.site.clone(),
+        characteristics,
+        energy: sight.machine.energy.clone(),
+        security_score: Some(sight.security.score),
+        labels: subject.offer.labels.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
 }
 
 /// What the working half has to say of itself.
@@ -202,6 +228,7 @@ async fn describe(
                     true
                 }
             });
+            learnt.known.send_replace(Some(Arc::new(facts_of(&found, versions, subject))));
             sight = Some(found);
         }
         let Some(sight) = &sight else { continue };

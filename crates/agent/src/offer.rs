@@ -20,7 +20,7 @@ use crate::credentials::Folder;
 /// Where it is kept, in the agent's folder.
 const FILE: &str = "offer.json";
 /// What the Node says about figures that came from here.
-const SAID: &str = "said by the operator";
+pub(crate) const SAID: &str = "said by the operator";
 
 /// Everything that is left out is as the agent finds it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -47,6 +47,45 @@ pub struct Offer {
     pub address: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heartbeat_seconds: Option<u16>,
+    #[serde(skip_serializing_if = "Metrics::is_usual")]
+    pub metrics: Metrics,
+}
+
+/// How the machine is measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Metrics {
+    /// Whether it is measured at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on: Option<bool>,
+    /// From one reading to the next, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub every_ms: Option<u64>,
+    /// From one message to the next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub send_every_ms: Option<u64>,
+    /// What may wait on the disk while the server is away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub buffer: Option<Bytes>,
+    /// What messages may take of the link.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_per_second: Option<Bytes>,
+}
+
+impl Metrics {
+    fn is_usual(&self) -> bool {
+        *self == Metrics::default()
+    }
+
+    fn or(self, kept: Metrics) -> Metrics {
+        Metrics {
+            on: self.on.or(kept.on),
+            every_ms: self.every_ms.or(kept.every_ms),
+            send_every_ms: self.send_every_ms.or(kept.send_every_ms),
+            buffer: self.buffer.or(kept.buffer),
+            bytes_per_second: self.bytes_per_second.or(kept.bytes_per_second),
+        }
+    }
 }
 
 impl Offer {
@@ -79,6 +118,7 @@ impl Offer {
             busy_watts: self.busy_watts.or(kept.busy_watts),
             address: self.address.or(kept.address),
             heartbeat_seconds: self.heartbeat_seconds.or(kept.heartbeat_seconds),
+            metrics: self.metrics.or(kept.metrics),
         }
     }
 

@@ -18,7 +18,7 @@ use crate::converge::Drivers;
 use crate::credentials::{Folder, Identity};
 use crate::engines::DockerAt;
 use crate::live::{self, Pulse};
-use crate::offer::Offer;
+use crate::offer::{Metrics, Offer};
 use crate::work::{self, Workplace};
 use crate::{Error, JoinFile, engines, heartbeat, machine};
 
@@ -149,6 +149,8 @@ pub struct Beside {
     pub node: String,
     /// Where containers are run.
     pub docker: DockerAt,
+    /// How the machine is measured.
+    pub metrics: Metrics,
 }
 
 /// Works with a client that acts as the agent of a Site and Node that exist, until `shutdown` is
@@ -175,7 +177,7 @@ pub async fn run_beside(
         connection: Connection::fixed(client.clone(), wire),
         clock: Clock::start(),
         heard,
-        offer: Offer::default(),
+        offer: Offer { metrics: beside.metrics, ..Offer::default() },
     };
     let pace = workplace.offer.pace();
     let pulse = Pulse { clock: workplace.clock, heartbeats, pace };

@@ -24,6 +24,7 @@ use crate::converge::{Converge, Drivers, Now, Report};
 use crate::credentials::Folder;
 use crate::desired::Wishes;
 use crate::kept::Keeper;
+use crate::leaf::{self, Desk, Sink};
 use crate::node::{Disk, Inside, Learnt};
 use crate::offer::Offer;
 use crate::orders::News;
@@ -66,6 +67,10 @@ struct Worker {
     address: watch::Sender<String>,
     inside: watch::Sender<Inside>,
     drained: watch::Sender<bool>,
+    /// Where parts of the agent put what they measure.
+    sink: Sink,
+    known: watch::Sender<leaf::Known>,
+    owners: watch::Sender<leaf::Owners>,
     strays: usize,
     silence: Silence,
     list_again: watch::Sender<u64>,
@@ -105,6 +110,7 @@ pub(crate) async fn run(workplace: Workplace) -> Error {
         }
         worker.converge.orders.tidy(&worker.workplace.remit);
         worker.see_to_the_forgotten();
+        worker.tell_owners();
         let wanted = worker.wanted();
         wanted_sender.send_if_modified(|known| put(known, wanted));
         if !worker.workplace.folder.is_whole() {
@@ -128,6 +134,10 @@ impl Worker {
         let peers = std::path::absolute(&peers).unwrap_or(peers);
         let (remit, drivers) = (workplace.remit.clone(), workplace.drivers.clone());
         let address = node::address(&workplace.offer);
+        let sink = match leaf::Settings::of(&workplace.offer) {
+            Some(_) => Sink::open(),
+            None => Sink::closed(),
+        };
         Worker {
             workplace,
             converge: Converge::new(remit, drivers, orders).with_peer_files(peers),
@@ -139,6 +149,9 @@ impl Worker {
             address: watch::Sender::new(address),
             inside: watch::Sender::new(Inside::default()),
             drained: watch::Sender::new(false),
+            sink,
+            known: watch::Sender::new(None),
+            owners: watch::Sender::default(),
             strays: 0,
             silence: Silence::default(),
             list_again: watch::Sender::new(0),
@@ -168,6 +181,10 @@ impl Worker {
         );
         let (to, engines) = (connection.clone(), drivers.clone());
         kept.spawn(keeper().keep("errands", move || errands::run(to.clone(), engines.clone())));
+        if let Some(settings) = leaf::Settings::of(&self.workplace.offer) {
+            let desk = self.desk(settings);
+            kept.spawn(keeper().keep("metrics", move || leaf::keep(desk.clone())));
+        }
         match (node, machines) {
             (Some(node), _) => self.begin_for_a_node(node, &keeper, &mut kept),
             (None, Some(engine)) => {
@@ -184,15 +201,11 @@ impl Worker {
 
     /// What tells of the one machine that this agent stands for.
     fn begin_for_a_node(&self, node: String, keeper: &impl Fn() -> Keeper, kept: &mut JoinSet<()>) {
-        let Workplace { connection, drivers, folder, offer, .. } = &self.workplace;
+        let Workplace { connection, folder, .. } = &self.workplace;
         let disk = folder.path().display().to_string();
-        let subject = node::Subject {
-            node: node.clone(),
-            folder: Arc::clone(folder),
-            drivers: drivers.clone(),
-            offer: offer.clone(),
-        };
-        let learnt = Learnt { address: self.address.clone(), drained: self.drained.clone() };
+        let subject = self.subject(node.clone());
+        let (address, drained) = (self.address.clone(), self.drained.clone());
+        let learnt = Learnt { address, drained, known: self.known.clone() };
         let to = connection.clone();
         kept.spawn(
             keeper().keep("load", move || load::keep(to.clone(), node.clone(), disk.clone())),
@@ -201,6 +214,51 @@ impl Worker {
         kept.spawn(keeper().keep("node", move || {
             node::keep(to.clone(), subject.clone(), learnt.clone(), inside.subscribe())
         }));
+    }
+
+    fn subject(&self, node: String) -> node::Subject {
+        let Workplace { remit, drivers, folder, offer, .. } = &self.workplace;
+        node::Subject {
+            site: remit.site().to_owned(),
+            node,
+            folder: Arc::clone(folder),
+            drivers: drivers.clone(),
+            offer: offer.clone(),
+        }
+    }
+
+    fn desk(&self, settings: leaf::Settings) -> Desk {
+        let Workplace { remit, connection, drivers, clock, folder, .. } = &self.workplace;
+        let subject = match remit {
+            Remit::Node { node, .. } => Some(self.subject(node.clone())),
+            Remit::Site { .. } => None,
+        };
+        Desk {
+            settings,
+            remit: remit.clone(),
+            connection: connection.clone(),
+            clock: *clock,
+            folder: Arc::clone(folder),
+            drivers: drivers.clone(),
+            subject,
+            sink: self.sink.clone(),
+            known: self.known.subscribe(),
+            owners: self.owners.subscribe(),
+        }
+    }
+
+    /// For those who measure: which App each instance is of.
+    fn tell_owners(&self) {
+        if self.owners.receiver_count() == 0 {
+            return;
+        }
+        let owner = |(uid, assignment): (&String, &Assignment)| {
+            let owners = assignment.metadata.owner_references.as_ref()?;
+            let app = owners.iter().find(|owner| owner.kind == "App")?;
+            Some((uid.clone(), app.uid.clone()))
+        };
+        let owners = self.converge.orders.assignments.iter().filter_map(owner).collect();
+        self.owners.send_if_modified(|known| put(known, Arc::new(owners)));
     }
 
     /// The Secrets and ConfigMaps that what is assigned here needs.

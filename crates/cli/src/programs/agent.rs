@@ -10,6 +10,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use tombolo_agent::engines::DockerAt;
 use tombolo_agent::{Error, JoinFile, Settings};
 
+pub(super) use self::offer::MetricsArgs;
 use self::offer::OfferArgs;
 use super::up;
 use crate::failure::{Exit, Failure};

@@ -12,6 +12,7 @@ use serde_json::json;
 use tokio::sync::watch;
 use tombolo_agent::connection::{Flow, Wire};
 use tombolo_agent::engines::DockerAt;
+use tombolo_agent::offer::Metrics;
 use tombolo_agent::{Beside, machine};
 use tombolo_apiserver::Api as Server;
 use tombolo_identity::Subject;
@@ -27,15 +28,22 @@ pub(super) fn name() -> String {
     if name.is_empty() { "local".to_owned() } else { name }
 }
 
+/// What the agent of this machine is told.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Agent {
+    pub(super) docker: DockerAt,
+    pub(super) metrics: Metrics,
+}
+
 /// Runs until the stop. If it cannot, the server goes on without it and says so.
 pub(super) async fn run(
     server: Server,
     data: PathBuf,
     site: String,
-    docker: DockerAt,
+    agent: Agent,
     stop: watch::Receiver<bool>,
 ) {
-    if let Err(error) = try_run(&server, data, site, docker, stop).await {
+    if let Err(error) = try_run(&server, data, site, agent, stop).await {
         output::note(&format!("warning: this machine runs nothing: {error:#}"));
     }
 }
@@ -44,14 +52,15 @@ async fn try_run(
     server: &Server,
     data: PathBuf,
     site: String,
-    docker: DockerAt,
+    agent: Agent,
     stop: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
     let node = name();
     prepare(server.client(Subject::system("up")), &site, &node).await?;
     let subject = Subject::agent(&site, &node)?;
     let (client, wire) = (server.client(subject.clone()), wire(server.clone(), subject));
-    let beside = Beside { folder: data.join("agent"), site, node, docker };
+    let Agent { docker, metrics } = agent;
+    let beside = Beside { folder: data.join("agent"), site, node, docker, metrics };
     Ok(tombolo_agent::run_beside(beside, client, wire, up::stopped(stop)).await?)
 }
 

@@ -12,7 +12,6 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tombolo_agent::engines::DockerAt;
 use tombolo_apiserver::traffic::Limits;
 use tombolo_apiserver::{Api, serve};
 use tombolo_controller::clock::{Clock, time_of_day};
@@ -23,7 +22,8 @@ use tombolo_identity::home::{self, Home};
 use tombolo_identity::{Subject, tls};
 use tombolo_store::Store;
 
-use super::agent::DockerArgs;
+use super::agent::{DockerArgs, MetricsArgs};
+use super::beside::Agent;
 use super::{beside, explanations, kept, loops, metrics};
 use crate::failure::{Exit, Failure};
 use crate::{output, places, vault};
@@ -62,6 +62,8 @@ pub(crate) struct UpCommand {
     no_agent: bool,
     #[command(flatten)]
     docker: DockerArgs,
+    #[command(flatten)]
+    metrics: MetricsArgs,
 }
 
 impl UpCommand {
@@ -101,12 +103,12 @@ pub(crate) struct UpArgs {
 }
 
 /// What runs beside the API.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Part {
     /// The loops, and an agent that makes this machine the named site.
     LoopsAndAgent {
         site: String,
-        docker: DockerAt,
+        agent: Agent,
     },
     Loops,
     /// The loops, and three sites with an agent each.
@@ -121,7 +123,7 @@ pub(crate) fn run(command: UpCommand) -> Result<Exit, Failure> {
         (false, true) => Part::Loops,
         (false, false) => Part::LoopsAndAgent {
             site: command.site.unwrap_or_else(beside::name),
-            docker: command.docker.at(),
+            agent: Agent { docker: command.docker.at(), metrics: command.metrics.metrics() },
         },
     };
     run_part(command.up, part)
@@ -296,14 +298,14 @@ fn start_agents(
     }
     match part {
         Part::Loops | Part::Lighthouse => (tokio::spawn(async { Ok(()) }), stop),
-        Part::LoopsAndAgent { site, docker } => {
+        Part::LoopsAndAgent { site, agent } => {
             let (api, data, board) = (api.clone(), home.folder.clone(), board.clone());
-            let (site, docker, until_stop) = (site.clone(), docker.clone(), stop.clone());
+            let (site, agent, until_stop) = (site.clone(), agent.clone(), stop.clone());
             let beside = async move {
                 let client = api.client(Subject::system("up"));
                 let live = || {
-                    let (data, site, docker) = (data.clone(), site.clone(), docker.clone());
-                    beside::run(api.clone(), data, site, docker, until_stop.clone())
+                    let (data, site, agent) = (data.clone(), site.clone(), agent.clone());
+                    beside::run(api.clone(), data, site, agent, until_stop.clone())
                 };
                 // A panic of the agent ends neither the server nor the agent for good.
                 tombolo_controller::keep(&board, &client, "agent", live).await;

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use tombolo_agent::Offer;
 use tombolo_agent::heartbeat::{EVERY_MAX, EVERY_MIN};
-use tombolo_agent::{Offer, offer};
+use tombolo_agent::offer::{self, Metrics};
 use tombolo_model::site::Location;
 use tombolo_model::{Bytes, Cpu};
 
@@ -38,13 +39,105 @@ pub(super) struct OfferArgs {
     /// How often it says that it is alive; 12s if left out. It counts as lost after a good three times that.
     #[arg(long, value_name = "DURATION", value_parser = parse_heartbeat)]
     heartbeat: Option<u16>,
+    #[command(flatten)]
+    metrics: MetricsArgs,
+}
+
+/// How the machine is measured; for `tombolo up` as well.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct MetricsArgs {
+    /// Whether the machine and what runs on it are measured; on if left out.
+    #[arg(long, value_name = "on|off")]
+    metrics: Option<Switch>,
+    /// From one reading to the next; 15s if left out.
+    #[arg(long, value_name = "DURATION", value_parser = parse_pause)]
+    metrics_every: Option<Duration>,
+    /// From one message with readings to the next; 60s if left out.
+    #[arg(long, value_name = "DURATION", value_parser = parse_pause)]
+    metrics_send_every: Option<Duration>,
+    /// What may wait on the disk while the server is away; 64Mi if left out.
+    #[arg(long, value_name = "BYTES", value_parser = str::parse::<Bytes>)]
+    metrics_buffer: Option<Bytes>,
+    /// What metrics may take of the link in a second; 8Ki if left out.
+    #[arg(long, value_name = "BYTES", value_parser = parse_rate)]
+    metrics_rate: Option<Bytes>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
+}
+
+impl MetricsArgs {
+    pub(crate) fn metrics(&self) -> Metrics {
+        let ms = |pause: Duration| u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+        Metrics {
+            on: self.metrics.map(|switch| switch == Switch::On),
+            every_ms: self.metrics_every.map(ms),
+            send_every_ms: self.metrics_send_every.map(ms),
+            buffer: self.metrics_buffer,
+            bytes_per_second: self.metrics_rate,
+        }
+    }
+
+    /// The same options as words of a command line.
+    fn words(&self) -> Vec<String> {
+        // Each is named, so that a new one cannot be forgotten here.
+        let MetricsArgs {
+            metrics,
+            metrics_every,
+            metrics_send_every,
+            metrics_buffer,
+            metrics_rate,
+        } = self;
+        let switch = metrics.map(|switch| match switch {
+            Switch::On => "on".to_owned(),
+            Switch::Off => "off".to_owned(),
+        });
+        let pause =
+            |pause: &Option<Duration>| pause.map(|pause| format!("{}ms", pause.as_millis()));
+        let said = [
+            ("metrics", switch),
+            ("metrics-every", pause(metrics_every)),
+            ("metrics-send-every", pause(metrics_send_every)),
+            ("metrics-buffer", metrics_buffer.map(|bytes| bytes.to_string())),
+            ("metrics-rate", metrics_rate.map(|bytes| bytes.to_string())),
+        ];
+        let word = |(name, value): (&str, Option<String>)| Some(format!("--{name}={}", value?));
+        said.into_iter().filter_map(word).collect()
+    }
+}
+
+/// A second is what a machine can be read in without being kept busy by it.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+/// Five minutes is how far PromQL looks back.
+const PAUSE_MAX: Duration = Duration::from_secs(300);
+
+fn parse_pause(text: &str) -> Result<Duration, String> {
+    let pause = parse_duration(text)?;
+    match (PAUSE_MIN..=PAUSE_MAX).contains(&pause) {
+        true => Ok(pause),
+        false => Err(format!("expected from {PAUSE_MIN:?} to {PAUSE_MAX:?}")),
+    }
+}
+
+fn parse_rate(text: &str) -> Result<Bytes, String> {
+    let rate: Bytes = text.parse().map_err(|error| format!("{error}"))?;
+    if rate.get() == 0 {
+        return Err(
+            "with nothing of the link nothing is sent; --metrics off measures nothing".into()
+        );
+    }
+    Ok(rate)
 }
 
 impl OfferArgs {
     /// The same options as words of a command line.
     pub(super) fn words(&self) -> Vec<String> {
         // Each is named, so that a new one cannot be forgotten here.
-        let OfferArgs { cpu, memory, labels, location, region, watts, address, heartbeat } = self;
+        let OfferArgs { cpu, memory, labels, location, region, watts, address, heartbeat, metrics } =
+            self;
         let mut words = Vec::new();
         let mut add = |name: &str, value: Option<String>| {
             words.extend(value.map(|value| format!("--{name}={value}")));
@@ -60,6 +153,7 @@ impl OfferArgs {
         add("watts", watts.map(|(idle, busy)| format!("{idle}:{busy}")));
         add("address", address.clone());
         add("heartbeat", heartbeat.map(|seconds| format!("{seconds}s")));
+        words.extend(metrics.words());
         words
     }
 
@@ -74,6 +168,7 @@ impl OfferArgs {
             busy_watts: self.watts.map(|(_, busy)| busy),
             address: self.address,
             heartbeat_seconds: self.heartbeat,
+            metrics: self.metrics.metrics(),
         }
     }
 }
@@ -151,10 +246,20 @@ mod tests {
             "crane.example",
             "--heartbeat",
             "2s",
+            "--metrics",
+            "on",
+            "--metrics-every",
+            "5s",
+            "--metrics-send-every",
+            "20s",
+            "--metrics-buffer",
+            "8Mi",
+            "--metrics-rate",
+            "2Ki",
         ];
         let first = Line::parse_from(said).offer;
         let words = first.words();
-        assert_eq!(words.len(), 9, "{words:?}");
+        assert_eq!(words.len(), 14, "{words:?}");
         let again = Line::parse_from(std::iter::once("agent".to_owned()).chain(words)).offer;
         assert_eq!(again.offer(), first.offer());
         assert_eq!(OfferArgs::default().words(), Vec::<String>::new());
@@ -171,6 +276,10 @@ mod tests {
         for wrong in ["15:4", "-1:2", "4", "a:b", "NaN:1", "1:1e9"] {
             assert!(parse_watts(wrong).is_err(), "{wrong}");
         }
+        assert!(
+            parse_pause("1s").is_ok() && parse_pause("10m").is_err() && parse_pause("0s").is_err()
+        );
+        assert!(parse_rate("1Ki").is_ok() && parse_rate("0").is_err());
         assert_eq!(parse_heartbeat("2s"), Ok(2));
         for wrong in ["0s", "500ms", "1500ms", "1h"] {
             assert!(parse_heartbeat(wrong).is_err(), "{wrong}");
