@@ -32,6 +32,8 @@ pub(super) struct View<'o> {
     pub current: BTreeMap<InstanceKey, Placement>,
     /// All of its Assignments, by name.
     pub own: BTreeMap<&'o str, &'o Assignment>,
+    /// By silent node that one of them is on: what says that it is not ready.
+    unheard: BTreeMap<&'o str, &'o Condition>,
     memory: &'o Memory,
 }
 
@@ -74,7 +76,9 @@ impl<'o> World<'o> {
         let view = |app: &'o Shared<App>| {
             let uid = app.metadata.uid.as_deref().unwrap_or_default();
             let own = by_owner.get(uid).cloned().unwrap_or_default();
-            View { app: app.as_ref(), current: current(app, &own, &ground), own, memory }
+            let nodes = own.values().filter_map(|assignment| assignment.spec.node.as_deref());
+            let unheard = nodes.filter_map(|node| Some((node, ground.unheard(node)?))).collect();
+            View { app: app.as_ref(), current: current(app, &own, &ground), own, unheard, memory }
         };
         let views = observed.apps.iter().map(view).collect();
         let name = |app: &'o Shared<App>| {
@@ -264,6 +268,20 @@ impl<'o> World<'o> {
     }
 }
 
+impl<'o> Ground<'o> {
+    /// What says of a silent node, or of its site, that it is not ready.
+    fn unheard(&self, node: &str) -> Option<&'o Condition> {
+        self.memory.silent.get(node)?;
+        let found = self.nodes.get(node)?;
+        let own = found.status.as_ref().map(|status| &status.conditions);
+        let site = self.sites.get(found.spec.site.as_str());
+        let of_site = site.and_then(|site| site.status.as_ref()).map(|status| &status.conditions);
+        let mut said = [own, of_site].into_iter().flatten();
+        said.find(|conditions| is_silent(conditions))
+            .and_then(|conditions| condition::find(conditions, READY))
+    }
+}
+
 fn calls(app: &App) -> impl Iterator<Item = Call<'_>> {
     let components = app.spec.components.iter();
     components.flat_map(|caller| caller.connects.iter().map(move |called| (caller, called)))
@@ -341,6 +359,12 @@ impl<'o> View<'o> {
         let is_so = degraded.status == ConditionStatus::True && why == Some(Reason::RolledBack);
         let is_current = status.observed_generation >= assignment.metadata.generation;
         (is_so && is_current).then_some(degraded.message.as_str())
+    }
+
+    /// What says of the node of an instance that it is not ready, where it is waited for.
+    pub(super) fn unheard(&self, at: &Placement) -> Option<&'o Condition> {
+        self.assignment(at)?;
+        self.unheard.get(at.node.as_deref()?).copied()
     }
 
     /// Whether the instance is on a silent node, which is waited for.

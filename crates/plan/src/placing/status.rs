@@ -207,8 +207,17 @@ fn conflict(unplaced: &[Unplaced]) -> String {
 
 fn waiting(view: &View<'_>, placements: &[Placement]) -> String {
     let waits = placements.iter().filter(|at| !view.serves(at));
-    let waits: Vec<String> = waits.map(place).collect();
-    format!("waiting for {}", some_of(&waits))
+    let (mut first, mut names) = (None, Vec::new());
+    for at in waits {
+        first = first.or_else(|| view.unheard(at));
+        names.push(place(at));
+    }
+    let text = format!("waiting for {}", some_of(&names));
+    let Some(ready) = first else { return text };
+    let help = Reason::of(&ready.reason).map(|reason| reason.advises(&[]));
+    let help = help.filter(|help| !help.is_empty());
+    let help = help.map(|help| format!(". {help}")).unwrap_or_default();
+    format!("{text}; the node is not ready: {}{help}", ready.message)
 }
 
 fn place(at: &Placement) -> String {

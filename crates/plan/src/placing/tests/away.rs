@@ -27,6 +27,8 @@ fn waits_for_a_silent_node_as_long_as_the_rule_says() {
     );
     stage.set_ready("a1", false);
     stage.settle();
+    let said = stage.observed.apps[0].status.as_ref().unwrap().message.clone().unwrap();
+    assert!(said.ends_with("on a1; the node is not ready: no heartbeat"), "{said}");
     assert_eq!(stage.plan().wake_at, Some(stage.now + Duration::from_secs(10)));
     stage.pass(10);
     stage.settle();

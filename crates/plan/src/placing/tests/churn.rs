@@ -114,6 +114,25 @@ fn no_more_down_than_allowed(before: &Stage, after: &Stage) {
             && a.metadata.deletion_timestamp.is_none()
             && !silent.contains(a.spec.node.as_deref().unwrap())
     };
+    // Peers that have come or moved are told to an instance, and it goes on; unless it is to be restarted
+    // for the address of one.
+    let goes_on = |known: &Assignment, now: &Assignment| {
+        let (was, is) = (&known.spec, &now.spec);
+        let told = AssignmentSpec {
+            peers: is.peers.clone(),
+            decision: is.decision.clone(),
+            allow: is.allow.clone(),
+            app_generation: is.app_generation,
+            ..was.clone()
+        };
+        let bound = |spec: &AssignmentSpec| -> Vec<Option<String>> {
+            spec.peers.iter().map(|peer| peer.bound.clone()).collect()
+        };
+        known.metadata.uid == now.metadata.uid
+            && now.metadata.deletion_timestamp.is_none()
+            && told == *is
+            && bound(was) == bound(is)
+    };
     for app in &after.observed.apps {
         for component in &app.spec.components {
             let max = component.unavailable_max.unwrap_or(1) as usize;
@@ -122,7 +141,11 @@ fn no_more_down_than_allowed(before: &Stage, after: &Stage) {
             let (mut down, mut taken) = (0, 0);
             for at in placements {
                 let was = own(before, app, at).iter().any(up);
-                let is = own(after, app, at).iter().any(up);
+                let told = own(after, app, at);
+                let is = own(before, app, at)
+                    .iter()
+                    .filter(|known| up(known))
+                    .any(|known| told.iter().any(|now| goes_on(known, now)));
                 taken += usize::from(was && !is);
                 let waits = silent.contains(at.node.as_deref().unwrap());
                 down += usize::from(!was && !waits);
