@@ -33,6 +33,13 @@ pub const DISK_PRESSURE: &str = "DiskPressure";
 /// Of a Node: its agent can keep the programs of workloads apart from itself and from each other.
 pub const CONFINING: &str = "Confining";
 
+/// Of a Policy: what it asks for is so.
+pub const HOLDS: &str = "Holds";
+/// Of a Policy: it can be watched.
+pub const VALID: &str = "Valid";
+/// Of a Policy: what it does about violations helps.
+pub const ACHIEVABLE: &str = "Achievable";
+
 /// Of the namespace tombolo-system: no loop of the controller is dead or late.
 pub const LOOPS_WELL: &str = "LoopsWell";
 

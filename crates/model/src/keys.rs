@@ -52,6 +52,10 @@ pub const ANNOTATION_ADDRESSES: &str = "tombolo.dev/addresses";
 pub const ANNOTATION_PROBE: &str = "tombolo.dev/probe";
 /// On the Lease of a Node: which of those its agent reaches, as `node=yes` or `node=no`.
 pub const ANNOTATION_REACHED: &str = "tombolo.dev/reached";
+/// On a Policy: suggestions of it that a person accepts, by id, with commas between them.
+pub const ANNOTATION_ACCEPT: &str = "tombolo.dev/accept";
+/// On a Policy: suggestions of it that a person wants nothing of, by id, with commas between them.
+pub const ANNOTATION_DISMISS: &str = "tombolo.dev/dismiss";
 /// Keeps an Assignment until its agent has taken the workload down.
 pub const FINALIZER_ASSIGNMENT: &str = "tombolo.dev/undeploy";
 

@@ -408,6 +408,14 @@ pub struct PolicyStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub remediated_at: Option<Time>,
+    /// What was decided lately, the newest last, and how far it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub steps: Vec<PolicyStep>,
+    /// Steps that wait for a person to accept them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256))]
+    pub suggestions: Vec<PolicySuggestion>,
     /// What the watch must not forget over a restart. Written and read by Tombolo only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "object")]
@@ -424,6 +432,90 @@ named! {
         Inactive = "inactive",
         Unknown = "unknown",
     }
+}
+
+named! {
+    /// How far a step is.
+    pub enum StepState {
+        /// It is written down, and not carried out yet.
+        Decided = "decided",
+        /// It was carried out.
+        Taken = "taken",
+        /// It was not taken, and the message says why.
+        Refused = "refused",
+        /// Something else came first: what it was decided on is no longer there.
+        Dropped = "dropped",
+    }
+}
+
+/// A step against a violation. What it leads to is written here in full before it is taken, so that whoever
+/// carries it out a second time changes nothing more.
+// Atomic: the loop writes a step whole.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
+pub struct PolicyStep {
+    /// Tells the step from all others of the policy.
+    pub id: String,
+    /// When it was decided.
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub at: Time,
+    /// What is done.
+    pub action: Action,
+    /// How far it is.
+    pub state: StepState,
+    /// Whom the violation is about, such as `app/shop/web`.
+    pub subject: String,
+    /// The value that was found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+    /// The value that it should have kept to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<f64>,
+    /// The App that is changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app: Option<String>,
+    /// The component that is changed or moved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub component: Option<String>,
+    /// The node that is left or put into quarantine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// The generation of the App that it was decided on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
+    /// What the component is to be, merged into it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "object")]
+    pub set: Option<Value>,
+    /// Why it was decided, and what was not chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// What came of it: whether the violation ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<String>,
+}
+
+/// A step that waits for a person. `tombolo accept` and `tombolo dismiss` answer it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
+pub struct PolicySuggestion {
+    /// What it is accepted or dismissed by.
+    pub id: String,
+    /// What would be done.
+    pub action: Action,
+    /// Whom it is about.
+    pub subject: String,
+    /// The value that was found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+    /// The value that it should have kept to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<f64>,
+    /// From then on it is void.
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub expires: Time,
 }
 
 /// One violation.

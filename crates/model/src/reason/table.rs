@@ -563,4 +563,71 @@ reasons! {
         sentence: "no loop is dead or late",
         help: "",
     }
+
+    // What became of a policy.
+    PolicyHolds {
+        on: "Policy", blames: Nobody,
+        sentence: "what it asks for is so",
+        help: "",
+    }
+    PolicyPending {
+        on: "Policy", blames: Nobody,
+        sentence: "it is violated, and not yet for long enough to count",
+        help: "",
+    }
+    PolicyPredicted {
+        on: "App, Node, Policy", blames: Unknown,
+        sentence: "the trend of {subject} leads to a violation of the policy {policy}{figures}",
+        help: "`tombolo timeline` shows what is done about it.",
+    }
+    PolicyViolated {
+        on: "App, Node, Policy", blames: Unknown,
+        sentence: "{subject} violates the policy {policy}{figures}",
+        help: "`tombolo timeline` shows what is done about it.",
+    }
+    PolicyResolved {
+        on: "App, Node", blames: Nobody,
+        sentence: "{subject} keeps to the policy {policy} again, after {after} s",
+        help: "",
+    }
+    PolicyUnknown {
+        on: "Policy", blames: Unknown,
+        sentence: "nothing that the policy looks at is measured{why}",
+        help: "`tombolo query` with the expression in its status shows whether there are samples.",
+    }
+    PolicyInactive {
+        on: "Policy", blames: User,
+        sentence: "it is not watched: {why}",
+        help: "Take `suspended` out of the policy; one that acts once is written anew.",
+    }
+    PolicyInvalid {
+        on: "Policy", blames: User,
+        sentence: "it cannot be watched: {why}",
+        help: "`tombolo policy check` shows the place of the mistake.",
+    }
+    PolicyValid {
+        on: "Policy", blames: Nobody,
+        sentence: "it can be watched",
+        help: "",
+    }
+    PolicyActed {
+        on: "App, Node", blames: Nobody,
+        sentence: "{action} of {subject}: {why}",
+        help: "",
+    }
+    PolicySuggests {
+        on: "App, Node", blames: User,
+        sentence: "{action} of {subject} is suggested: {why}",
+        help: "`tombolo suggestions` lists it; `tombolo accept {id}` has it done, `tombolo dismiss {id}` not.",
+    }
+    PolicyHelpless {
+        on: "App, Node, Policy", blames: User,
+        sentence: "the policy {policy} cannot be met for {subject}: {why}",
+        help: "Give the component more places, or change what the policy asks for.",
+    }
+    PolicyAchievable {
+        on: "Policy", blames: Nobody,
+        sentence: "what it does helps, as far as is known",
+        help: "",
+    }
 }

@@ -15,12 +15,14 @@ const WORDS: &str = "
     EngineUnreachable Error Exec Exhausted Failed Forgotten Heartbeat HeartbeatLost ImageDenied
     ImageOutOfReach Invalid JobDegraded Joined JoinedAgain JoinedAnew Killed LinkSilent LoopDied
     LoopLate LoopOnTime LoopsOnTime Lost Moved NeverHeard NoNodeReady NoSuchEntry NoSuchFolder
-    NoSuchImage NoSuchInstance NoSuchPort NoSuchUser NodeNotReady NodeReady NodeSilent NodeUnreachable
-    NodesReady NotAllowed NotExecutable NotPermitted NotRunning OutOfMemory PlaceNotFound Placed
-    Placing PortForward PortTaken Quarantined Rebooted Reinstalled Released Replaced Restarted
-    Restarting Restored Returned RolledBack Running SaidDown SiteNotReady SiteReady Started Starting
-    Stopped TimedOut Told Translated TriedAgain TwoInstances Undeploying Unhealthy Unplaceable
-    Unsupported Updating Waiting
+    NoSuchImage NoSuchInstance NoSuchPort NoSuchUser NodeNotReady NodeReady NodeSilent
+    NodeUnreachable NodesReady NotAllowed NotExecutable NotPermitted NotRunning OutOfMemory
+    PlaceNotFound Placed Placing PolicyAchievable PolicyActed PolicyHelpless PolicyHolds
+    PolicyInactive PolicyInvalid PolicyPending PolicyPredicted PolicyResolved PolicySuggests
+    PolicyUnknown PolicyValid PolicyViolated PortForward PortTaken Quarantined Rebooted
+    Reinstalled Released Replaced Restarted Restarting Restored Returned RolledBack Running
+    SaidDown SiteNotReady SiteReady Started Starting Stopped TimedOut Told Translated TriedAgain
+    TwoInstances Undeploying Unhealthy Unplaceable Unsupported Updating Waiting
 ";
 
 #[test]
