@@ -16,7 +16,7 @@ use tombolo_placement::explain::pair;
 use tombolo_placement::plan::{AppPlan, InstancePlan, Outcome, Plan, Step};
 use tombolo_placement::select::Limits;
 use tombolo_placement::what_if::{Supposition, World, what_if as suppose};
-use tombolo_placement::{Continuum, Options, Scope, Strike};
+use tombolo_placement::{Continuum, Options, Scope, Strike, Verdict};
 
 use crate::Monotonic;
 use crate::placing::{Basis, Memory, Observed};
@@ -210,7 +210,11 @@ fn struck(options: &Options, app: &AppId, component: &str, node: &str) -> Option
         1 => "a minute ago".to_owned(),
         minutes => format!("{minutes} minutes ago"),
     };
-    Some(format!("it failed there {ago}: other nodes are preferred, less and less, for an hour"))
+    let what = match strike.verdict {
+        Verdict::Exclude => "a policy was violated there",
+        Verdict::Penalise => "it failed there",
+    };
+    Some(format!("{what} {ago}: other nodes are preferred, less and less, for an hour"))
 }
 
 /// What would follow from a supposition.
@@ -222,7 +226,7 @@ pub fn what_if(
 ) -> Result<WhatIfAnswer, Trouble> {
     let changes = changes(request)?;
     let Basis { running, options } = Basis::of(&seen.observed, &seen.memory, seen.now);
-    let Observed { apps, sites, nodes, links, assignments: _ } = seen.observed;
+    let Observed { apps, sites, nodes, links, assignments: _, struck: _ } = seen.observed;
     let world = World { sites, nodes, links, apps, running };
     let found = suppose(&world, &changes, &options, limits)?;
     let all = found.differences.len();

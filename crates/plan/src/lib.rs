@@ -16,6 +16,7 @@ pub mod machines;
 mod monotonic;
 pub mod placing;
 pub mod reach;
+pub mod rehearsal;
 pub mod sites;
 pub mod supervision;
 

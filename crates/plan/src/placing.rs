@@ -16,6 +16,7 @@ mod remembered;
 mod rule;
 mod status;
 mod strikes;
+mod struck;
 mod verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,6 +39,7 @@ use verdict::Verdict;
 
 pub use materialise::assignment_name;
 pub use rule::REPLACE_AFTER_DEFAULT;
+pub use struck::{Struck, struck};
 
 /// Events about one decision; the status has the rest.
 const NEWS_MAX: usize = 8;
@@ -50,6 +52,8 @@ pub struct Observed {
     pub sites: Vec<Shared<Site>>,
     pub nodes: Vec<Shared<Node>>,
     pub links: Vec<Shared<Link>>,
+    /// Who was found in violation of a policy where, as the statuses of Policies say.
+    pub struck: Vec<Struck>,
 }
 
 impl Observed {
@@ -283,12 +287,10 @@ impl Basis {
 }
 
 fn options(observed: &Observed, memory: &Memory, now: Monotonic) -> Options {
-    Options {
-        strikes: strikes::strikes(&memory.troubles),
-        now: now.as_secs(),
-        changed: changed(observed),
-        ..Options::default()
-    }
+    let now = strikes::seconds(now);
+    let mut strikes = strikes::strikes(&memory.troubles);
+    strikes.extend(observed.struck.iter().map(|one| one.strike(now)));
+    Options { strikes, now, changed: changed(observed), ..Options::default() }
 }
 
 /// Apps that somebody has changed since their places were chosen, by id. What they ask for may be

@@ -126,6 +126,8 @@ pub(super) async fn look(connection: &Connection) -> Result<Seen, Failure> {
         sites: listed(connection, "sites").await?,
         nodes: listed(connection, "nodes").await?,
         links: listed(connection, "links").await?,
+        // What policies hold against nodes is explained by a server.
+        struck: Vec::new(),
     };
     Ok(Seen { observed, ..Seen::default() })
 }

@@ -119,6 +119,7 @@ impl Part {
                 sites: observed.sites.clone(),
                 nodes: observed.nodes.clone(),
                 links: observed.links.clone(),
+                struck: observed.struck.clone(),
             },
             is_due: index.iter().map(|app| due[*app]).collect(),
             index,
@@ -187,6 +188,7 @@ impl<'o> Touched<'o> {
         touched.nodes.extend(nodes.filter_map(|node| node.metadata.name.as_deref()));
         touched.links = !changed(&before.links, &now.links, |link| &link.metadata).is_empty();
         touched.troubled = memory.troubles.keys().map(|(app, _)| app).collect();
+        touched.troubled.extend(now.struck.iter().map(|one| &one.app));
         touched
     }
 

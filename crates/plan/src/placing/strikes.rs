@@ -84,12 +84,17 @@ pub(super) fn strikes(troubles: &Troubles) -> Vec<Strike> {
                 app: app.clone(),
                 component: component.clone(),
                 node: node.clone(),
-                at: trouble.last.as_secs(),
+                at: seconds(trouble.last),
                 verdict: Verdict::Penalise,
             });
         }
     }
     strikes
+}
+
+/// A day later than the clock of the process: what was before it began has a time of its own, too.
+pub(super) fn seconds(at: Monotonic) -> u64 {
+    at.as_secs().saturating_add(24 * 3600)
 }
 
 /// When the next trouble has lasted long enough to count.
