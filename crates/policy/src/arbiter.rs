@@ -137,6 +137,26 @@ impl Arbiter {
         settled
     }
 
+    /// What was done before this began to watch, the oldest first.
+    pub fn recall(
+        &mut self,
+        place: &str,
+        (policy, severity): (&str, Severity),
+        action: Action,
+        at_ms: i64,
+    ) {
+        let Some(effect) = effect(action) else { return };
+        let turns = match self.0.get(place) {
+            Some(last) if undoes(effect, last.effect) && last.policy != policy => {
+                last.turns.saturating_add(1)
+            }
+            Some(last) => last.turns,
+            None => 0,
+        };
+        let last = Last { at_ms, policy: policy.to_owned(), severity, effect, turns };
+        self.0.insert(place.to_owned(), last);
+    }
+
     /// Why a wish is not fulfilled: it would undo what another policy has just done.
     fn objection(&self, place: &str, wish: &Wish, effect: Effect, now: i64) -> Option<String> {
         let last = self.0.get(place)?;

@@ -3,8 +3,8 @@
 //! The way of a policy: [`template`] fills in its text, [`compile()`] makes a [`Rule`] of it, [`look`] asks a
 //! store of samples, the [`Machine`] says what is violated and since when, and what is to be done about it,
 //! [`arbiter`] settles what several policies want of one component, and [`remedy`] turns a step into a change
-//! of an App. [`scale`] keeps the number of instances. [`backtest`] sends recorded samples through the very
-//! same machine.
+//! of an App. [`scale`] keeps the number of instances. [`live`] drives all of it while the system runs, and
+//! [`backtest`] sends recorded samples through the very same machine.
 //!
 //! Nothing here knows a clock: times are milliseconds that somebody hands in.
 
@@ -14,6 +14,7 @@ pub mod backtest;
 mod compile;
 pub mod elasticity;
 pub mod icos;
+pub mod live;
 pub mod look;
 mod machine;
 mod problem;

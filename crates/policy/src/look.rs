@@ -1,5 +1,7 @@
 //! One look at what is measured: the values of a rule at a moment, asked of a store of samples.
 
+use std::sync::Arc;
+
 use tombolo_series::promql::{self, Options, Query, Value, evaluate};
 use tombolo_series::{Budget, Labels, Querier};
 
@@ -45,7 +47,21 @@ pub fn at(rule: &Rule, store: &dyn Querier, at_ms: i64) -> Look {
     look
 }
 
-fn instant(
+/// Something that is asked about what was measured, in PromQL.
+#[derive(Clone, Debug)]
+pub struct Question {
+    pub text: String,
+    pub expr: Arc<promql::Expr>,
+}
+
+/// Whoever answers questions about what was measured: our own store in this process, or a Prometheus elsewhere.
+pub trait Engine: Send + Sync {
+    /// What is seen at a moment by those of a namespace. May block; asked on a thread that may wait.
+    fn ask(&self, namespace: &str, question: &Question, at_ms: i64) -> Result<Vec<Seen>, String>;
+}
+
+/// What a query gives at a moment.
+pub fn instant(
     text: &str,
     expr: &promql::Expr,
     store: &dyn Querier,

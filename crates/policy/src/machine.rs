@@ -193,6 +193,20 @@ impl Machine {
         out
     }
 
+    /// A step that came up is not taken: another policy is heard first, or nothing is there to be done. It does not
+    /// count as a try, and comes up again after the pause.
+    pub fn take_back(&mut self, act: &Act) {
+        let is_it = |past: &Past| past.at_ms == act.at_ms && past.labels == act.labels;
+        let Some(number) = self.past.iter().rposition(is_it) else { return };
+        self.past.remove(number);
+        self.done = false;
+        if let Some(place) = self.index.get(&act.labels) {
+            let track = &mut self.tracks[*place];
+            track.tries = track.tries.saturating_sub(1);
+            track.gave_up = track.gave_up && track.tries >= acting::TRIES_MAX;
+        }
+    }
+
     fn take_seen(&mut self, look: &Look, now: i64, out: &mut Stepped) {
         for seen in look.seen.iter().filter(|seen| !seen.value.is_nan()) {
             let place = match self.index.get(&seen.labels) {

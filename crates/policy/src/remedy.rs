@@ -72,7 +72,7 @@ pub fn plan(
 }
 
 /// The component that a step is for; an App with one component need not be told which.
-fn only_component(app: &AppSpec, named: Option<&str>) -> Result<String, String> {
+pub(crate) fn only_component(app: &AppSpec, named: Option<&str>) -> Result<String, String> {
     match (named, app.components.as_slice()) {
         (Some(name), _) => Ok(name.to_owned()),
         (None, [one]) => Ok(one.name.clone()),
@@ -158,7 +158,8 @@ fn resize(component: &mut Component, action: Action) -> Result<(), String> {
     Ok(())
 }
 
-fn patched(component: &Component, patch: &Value) -> Result<Component, String> {
+/// A component with a change merged into it.
+pub fn patched(component: &Component, patch: &Value) -> Result<Component, String> {
     let mut value = serde_json::to_value(component).map_err(|error| error.to_string())?;
     merge(&mut value, patch);
     let changed: Component = serde_json::from_value(value)

@@ -7,7 +7,7 @@ use super::{Act, ChangeKind, Held, Machine, Phase, Stepped, Track};
 use crate::subject::target;
 
 /// After so many steps in vain it is said that the policy cannot be met.
-const TRIES_MAX: u32 = 5;
+pub(super) const TRIES_MAX: u32 = 5;
 
 /// Steps that are remembered; the older ones are in the timeline.
 const PAST_MAX: usize = 64;
