@@ -43,7 +43,7 @@ pub enum Stamp {
 
 impl Sees {
     /// The conditions that hold for whatever is asked; nothing if nothing may be seen.
-    pub(super) fn enforced(&self) -> Option<Vec<Matcher>> {
+    pub(crate) fn enforced(&self) -> Option<Vec<Matcher>> {
         match self {
             Sees::Everything => Some(Vec::new()),
             Sees::Nothing => None,

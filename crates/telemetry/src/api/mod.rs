@@ -110,6 +110,11 @@ impl Service {
         opened.await
     }
 
+    /// The store, if somebody has asked for it before.
+    pub fn opened(&self) -> Option<&Store> {
+        self.shared.store.get()
+    }
+
     /// Whether there are samples from an earlier run, so that it is worth to open them ahead.
     pub fn has_samples(&self) -> bool {
         self.shared.folder.join("log").exists()
