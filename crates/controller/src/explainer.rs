@@ -227,12 +227,13 @@ mod tests {
 
     fn explainer() -> Explainer {
         let board = Board::new(Clock::start());
-        let world = World::new();
+        let world = World::new(Arc::new(crate::NoSamples));
         world.apps.seen();
         world.assignments.seen();
         world.sites.seen();
         world.nodes.seen();
         world.links.seen();
+        world.policies.seen();
         board.show(&world);
         Explainer::new(board)
     }

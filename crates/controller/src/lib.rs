@@ -19,6 +19,7 @@ mod mirror;
 mod oversight;
 pub mod patch;
 mod placing;
+mod policies;
 mod report;
 mod sites;
 mod world;
@@ -29,6 +30,7 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use kube::Client;
 use tokio::task::JoinSet;
+use tombolo_policy::look::{Engine, Question, Seen};
 
 pub use board::Board;
 pub use explainer::Explainer;
@@ -37,24 +39,36 @@ pub use harness::{BeforeLook, keep};
 use harness::Harness;
 use world::World;
 
+/// Where no samples are near: policies over what is measured are unknown, and say why.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoSamples;
+
+impl Engine for NoSamples {
+    fn ask(&self, _: &str, _: &Question, _: i64) -> Result<Vec<Seen>, String> {
+        Err("this controller has no store of samples".to_owned())
+    }
+}
+
 /// Runs every loop until `stop` is ready. Each has a task of its own, so that a long decision of
 /// one holds up no other, and a client under its own name. How they fare is on the board.
 pub async fn run(
     board: &Board,
     client: impl Fn(&'static str) -> Client,
+    engine: Arc<dyn Engine>,
     stop: impl Future<Output = ()> + Send + 'static,
 ) {
-    run_with(board, client, stop, Arc::new(|_| ())).await;
+    run_with(board, client, engine, stop, Arc::new(|_| ())).await;
 }
 
 /// The same, with something that is called before each look.
 pub async fn run_with(
     board: &Board,
     client: impl Fn(&'static str) -> Client,
+    engine: Arc<dyn Engine>,
     stop: impl Future<Output = ()> + Send + 'static,
     before_look: BeforeLook,
 ) {
-    let world = World::new();
+    let world = World::new(engine);
     board.show(&world);
     let stop = stop.boxed().shared();
     let harness = Harness { board: board.clone(), world: world.clone(), before_look, stop };
@@ -63,6 +77,7 @@ pub async fn run_with(
     harness.start::<sites::Sites>(&mut tasks, &client);
     harness.start::<foreign::Translation>(&mut tasks, &client);
     harness.start::<placing::Placing>(&mut tasks, &client);
+    harness.start::<policies::Policies>(&mut tasks, &client);
     let watching = client("mirrors");
     let mirrors = keep(board, &watching, "mirrors", || {
         (harness.before_look)("mirrors");

@@ -10,10 +10,13 @@ use kube::api::{Api, ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
 
 use tombolo_model::keys::SYSTEM_NAMESPACE;
+use tombolo_model::policy::Policy;
 use tombolo_model::{App, Assignment, Link, Node, Site};
 use tombolo_plan::foreign;
-use tombolo_plan::placing::{Memory, Observed};
+use tombolo_plan::placing::{Memory, Observed, struck};
+use tombolo_policy::look::Engine;
 
+use crate::clock;
 use crate::mirror::{Mirror, Source};
 
 /// Cheap to clone; all clones are the same world.
@@ -24,16 +27,29 @@ pub(crate) struct World {
     pub(crate) sites: Mirror<Site>,
     pub(crate) nodes: Mirror<Node>,
     pub(crate) links: Mirror<Link>,
+    /// An older cluster may not have installed them.
+    pub(crate) policies: Mirror<Policy>,
     /// Those of the system's namespace.
     pub(crate) leases: Mirror<Lease>,
     /// The kinds of other projects, which a cluster may not have installed.
     pub(crate) foreign: BTreeMap<foreign::Kind, Mirror<DynamicObject>>,
     /// What the placing loop remembered after its last look. Explanations are made with it.
     memory: Arc<Mutex<Memory>>,
+    measured: Measured,
+}
+
+/// Who answers what was measured.
+#[derive(Clone)]
+pub(crate) struct Measured(Arc<dyn Engine>);
+
+impl std::fmt::Debug for Measured {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Measured")
+    }
 }
 
 impl World {
-    pub(crate) fn new() -> World {
+    pub(crate) fn new(engine: Arc<dyn Engine>) -> World {
         let foreign = foreign::Kind::ALL.into_iter();
         World {
             apps: Mirror::new("App"),
@@ -41,10 +57,16 @@ impl World {
             sites: Mirror::new("Site"),
             nodes: Mirror::new("Node"),
             links: Mirror::new("Link"),
+            policies: Mirror::optional("Policy"),
             leases: Mirror::new("Lease"),
             foreign: foreign.map(|kind| (kind, Mirror::optional(kind.as_str()))).collect(),
             memory: Arc::default(),
+            measured: Measured(engine),
         }
+    }
+
+    pub(crate) fn engine(&self) -> &dyn Engine {
+        self.measured.0.as_ref()
     }
 
     /// What places are chosen from.
@@ -55,12 +77,13 @@ impl World {
             sites: self.sites.all(),
             nodes: self.nodes.all(),
             links: self.links.all(),
+            struck: struck(&self.policies.all(), clock::time_of_day().as_millisecond()),
         }
     }
 
     /// The mirrors behind [`World::observed`].
     pub(crate) fn observed_sources(&self) -> Vec<&dyn Source> {
-        vec![&self.apps, &self.assignments, &self.sites, &self.nodes, &self.links]
+        vec![&self.apps, &self.assignments, &self.sites, &self.nodes, &self.links, &self.policies]
     }
 
     pub(crate) fn memory(&self) -> Memory {
@@ -73,10 +96,9 @@ impl World {
 
     /// Every mirror, for the board that shows how they are.
     pub(crate) fn sources(&self) -> Vec<&dyn Source> {
-        let ours: [&dyn Source; 6] =
-            [&self.apps, &self.assignments, &self.sites, &self.nodes, &self.links, &self.leases];
+        let ours = self.observed_sources().into_iter().chain([&self.leases as &dyn Source]);
         let foreign = self.foreign.values().map(|mirror| mirror as &dyn Source);
-        ours.into_iter().chain(foreign).collect()
+        ours.chain(foreign).collect()
     }
 
     /// Keeps the world current while it is polled, by one watch for each kind; never ends.
@@ -92,6 +114,7 @@ impl World {
             self.sites.keep(Api::all(all.clone())),
             self.nodes.keep(Api::all(all.clone())),
             self.links.keep(Api::all(all.clone())),
+            self.policies.keep(Api::all(all.clone())),
             self.leases.keep(Api::namespaced(all.clone(), SYSTEM_NAMESPACE)),
             futures::future::join_all(foreign),
         );

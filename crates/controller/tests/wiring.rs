@@ -72,7 +72,14 @@ impl Stage {
         let (on, of) = (board.clone(), fake.clone());
         let loops = async move {
             let never = std::future::pending();
-            tombolo_controller::run_with(&on, |_| of.client(), never, before_look).await;
+            tombolo_controller::run_with(
+                &on,
+                |_| of.client(),
+                Arc::new(tombolo_controller::NoSamples),
+                never,
+                before_look,
+            )
+            .await;
         };
         let (x1_is_silent, all_are_silent) = (Arc::default(), Arc::default());
         let beating = renew(fake.clone(), Arc::clone(&x1_is_silent), Arc::clone(&all_are_silent));
@@ -269,7 +276,8 @@ async fn a_panic_in_any_loop_is_survived_and_told() {
     let stage = Stage::start();
     stage.until_quiet().await;
     let names = stage.names();
-    assert_eq!(names, ["foreign", "leases", "mirrors", "oversight", "placing", "sites"]);
+    let all = ["foreign", "leases", "mirrors", "oversight", "placing", "policies", "sites"];
+    assert_eq!(names, all);
     for name in names {
         check_survives(name).await;
     }

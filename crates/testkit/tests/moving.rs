@@ -22,6 +22,8 @@ use tombolo_testkit::{Tombolo, binary, eventually};
 
 #[path = "moving/door.rs"]
 mod door;
+#[path = "moving/policies.rs"]
+mod policies;
 
 use door::Door;
 

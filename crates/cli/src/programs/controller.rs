@@ -1,5 +1,7 @@
 //! `tombolo controller`: the control plane without an agent for this machine, or the loops alone.
 
+use std::sync::Arc;
+
 use clap::Args;
 use tombolo_controller::Board;
 use tombolo_controller::clock::Clock;
@@ -45,8 +47,12 @@ async fn run_loops(globals: &Globals) -> Result<(), Failure> {
         connection.server
     ));
     let board = Board::new(Clock::start());
-    let work =
-        || tombolo_controller::run(&board, |_| connection.client(), up::stopped(stop.clone()));
+    let work = || {
+        // What is measured is measured elsewhere; policies over it say that they do not know.
+        let engine = Arc::new(tombolo_controller::NoSamples);
+        let stop = up::stopped(stop.clone());
+        tombolo_controller::run(&board, |_| connection.client(), engine, stop)
+    };
     let stopped = up::stopped(stop.clone());
     tombolo_controller::leader::lead(connection.client(), &me, stopped, work).await;
     output::note("stopped");

@@ -20,7 +20,9 @@ use tombolo_demo::{self as demo, Demo};
 use tombolo_gate::Gate;
 use tombolo_identity::home::{self, Home};
 use tombolo_identity::{Subject, tls};
+use tombolo_model::keys::SYSTEM_NAMESPACE;
 use tombolo_store::Store;
+use tombolo_telemetry::engine::Hub;
 
 use super::agent::{DockerArgs, MetricsArgs};
 use super::beside::Agent;
@@ -181,14 +183,15 @@ async fn serve(args: &UpArgs, data: &Path, part: &Part) -> anyhow::Result<()> {
     let board = Board::new(Clock::start());
     let jobs = tombolo_facade::Index::default();
     let routes = tombolo_facade::router(jobs.clone()).merge(loops::route(board.clone()));
+    let samples = metrics::service(data);
+    let engine = Arc::new(Hub::new(samples.clone(), SYSTEM_NAMESPACE));
     let routes = match part {
         // It decides nothing that could be explained, and nobody measures anything for it.
         Part::Lighthouse => routes,
         Part::LoopsAndAgent { .. } | Part::Loops | Part::LoopsAndDemo => {
-            let metrics = metrics::service(data);
-            metrics::open_ahead(&metrics);
+            metrics::open_ahead(&samples);
             let explained = explanations::routes(Explainer::new(board.clone()));
-            routes.merge(explained).merge(metrics::routes(metrics))
+            routes.merge(explained).merge(metrics::routes(samples))
         }
     };
     let api = api.streaming(gate.router()).serving(routes).telling_of(loops::health(board.clone()));
@@ -203,7 +206,7 @@ async fn serve(args: &UpArgs, data: &Path, part: &Part) -> anyhow::Result<()> {
         let (clients, until_stop, board) = (api.clone(), stop.clone(), board.clone());
         tokio::spawn(async move {
             let client = |name| clients.client(Subject::system(name));
-            tombolo_controller::run(&board, client, stopped(until_stop)).await;
+            tombolo_controller::run(&board, client, engine, stopped(until_stop)).await;
         });
     }
 

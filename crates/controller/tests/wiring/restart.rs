@@ -21,7 +21,13 @@ impl Stage {
         let (on, of) = (self.board.clone(), self.fake.clone());
         self.tasks.push(tokio::spawn(async move {
             let never = std::future::pending();
-            tombolo_controller::run(&on, |_| of.client(), never).await;
+            tombolo_controller::run(
+                &on,
+                |_| of.client(),
+                Arc::new(tombolo_controller::NoSamples),
+                never,
+            )
+            .await;
         }));
     }
 
