@@ -39,7 +39,8 @@ pub(crate) use placing::{
     InstanceArgs, MatchArgs, PlanArgs, SearchArgs, SimCommand, WhatIfArgs, WhyArgs,
 };
 pub(crate) use policy::{
-    PolicyCheckArgs, PolicyCommand, PolicyFiles, PolicyFormat, PolicyTestArgs,
+    AcceptArgs, DismissArgs, PolicyCheckArgs, PolicyCommand, PolicyFiles, PolicyFormat,
+    PolicyTestArgs, SuggestionsArgs, TimelineArgs,
 };
 pub(crate) use program::{CompletionArgs, VersionArgs};
 pub(crate) use server::{AccessArg, AuditArgs, BackupArgs, BackupCommand, LoopsArgs, RestoreArgs};
@@ -135,6 +136,10 @@ Examples:
   tombolo policy check policy.yaml
   tombolo policy test policy.yaml --samples samples.txt")]
     Policy(PolicyCommand),
+    Timeline(TimelineArgs),
+    Suggestions(SuggestionsArgs),
+    Accept(AcceptArgs),
+    Dismiss(DismissArgs),
     Status(StatusArgs),
     Get(GetArgs),
     Describe(DescribeArgs),

@@ -8,6 +8,7 @@ use tombolo_descriptor::Format as Descriptor;
 
 use super::files::descriptor_format;
 use crate::moment::parse_duration;
+use crate::output::Format;
 
 /// Say what policies would have done, and what is wrong with them. Needs no server.
 #[derive(Debug, Subcommand)]
@@ -87,4 +88,55 @@ pub(crate) enum PolicyFormat {
     Table,
     Json,
     Plot,
+}
+
+/// Show what policies did and why: which values, what was chosen and what not, what came of it.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tombolo timeline
+  tombolo timeline shop --since 1h
+  tombolo timeline -o json")]
+pub(crate) struct TimelineArgs {
+    /// Only what is about this App, node or policy.
+    #[arg(value_name = "NAME")]
+    pub(crate) about: Option<String>,
+    /// Only what is younger.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) since: Option<Duration>,
+    /// How to print: table, json or yaml.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+/// List the steps that policies suggest and a person has to accept.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tombolo suggestions
+  tombolo suggestions -o json")]
+pub(crate) struct SuggestionsArgs {
+    /// How to print: table, json or yaml.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+/// Have a suggested step done.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tombolo accept 8f3a52c09d1e77b4")]
+pub(crate) struct AcceptArgs {
+    /// As `tombolo suggestions` lists it.
+    pub(crate) id: String,
+}
+
+/// Have a suggested step not done. It may be suggested again later.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tombolo dismiss 8f3a52c09d1e77b4")]
+pub(crate) struct DismissArgs {
+    /// As `tombolo suggestions` lists it.
+    pub(crate) id: String,
 }

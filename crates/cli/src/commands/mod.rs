@@ -38,6 +38,7 @@ mod selection;
 mod signing_in;
 mod sim;
 mod status;
+mod timeline;
 mod token;
 mod token_join;
 mod validate;
@@ -68,6 +69,10 @@ pub(crate) async fn run(shell: &mut Shell, command: ShellCommand) -> Result<Exit
         ShellCommand::Match(args) => matching::run(shell, &args),
         ShellCommand::Sim(command) => sim::run(shell, &command),
         ShellCommand::Policy(command) => policy::run(shell, &command),
+        ShellCommand::Timeline(args) => timeline::run(shell, &args).await,
+        ShellCommand::Suggestions(args) => timeline::suggestions(shell, &args).await,
+        ShellCommand::Accept(args) => timeline::accept(shell, &args).await,
+        ShellCommand::Dismiss(args) => timeline::dismiss(shell, &args).await,
         ShellCommand::Get(args) => get::run(shell, &args).await,
         ShellCommand::Describe(args) => describe::run(shell, &args).await,
         ShellCommand::Delete(args) => delete::run(shell, &args).await,

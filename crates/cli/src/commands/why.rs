@@ -6,7 +6,7 @@ use tombolo_model::app::{Decision, Placement, Unplaced};
 use tombolo_model::explanation::{AppName, WHY_PATH, WhyAnswer, WhyComponent, WhyRequest};
 use tombolo_plan::explaining;
 
-use super::{placements, world};
+use super::{placements, timeline, world};
 use crate::{
     args::{SearchArgs, WhyArgs},
     connection::Connection,
@@ -52,6 +52,10 @@ async fn past(
             "phase": status.phase, "message": status.message});
         shell.out.text(&as_text(&value)?)?;
         return Ok(Exit::Ok);
+    }
+    // First what somebody asked for and is not so.
+    for line in timeline::violations(connection, name).await {
+        shell.out.line(&painted(Paint::Red, &line, shell.out.colour))?;
     }
     let phase = status.phase.map_or("Pending", |phase| phase.as_str());
     let message = status.message.as_deref().unwrap_or("nobody has looked at it yet");
