@@ -1,6 +1,7 @@
 //! What policies cost and what scaling is worth: ten thousand policies over a head of samples, the back-test of
 //! one over a week, and our scaler against HPA's algorithm on the same traces.
 
+mod live;
 mod scaling;
 mod traces;
 
@@ -31,6 +32,7 @@ pub(crate) fn run(traces: Option<&Path>) -> anyhow::Result<Value> {
     Ok(json!({
         "bench": "policy",
         "evaluation": evaluation()?,
+        "live": live()?,
         "backtest": week()?,
         "scaling": scaling::run(&traces::all(traces)?),
     }))
@@ -67,8 +69,8 @@ fn value(series: usize, number: i64) -> f64 {
     0.5 + 0.4 * phase.sin()
 }
 
-/// Every policy looks at two series, one of each kind of query: the newest value, and five minutes.
-fn evaluation() -> anyhow::Result<Value> {
+/// Two series for each policy, over a quarter of an hour.
+fn filled() -> anyhow::Result<Head> {
     let mut head = Head::new(HeadConfig::default());
     for app in 0..POLICIES {
         for component in 0..2 {
@@ -78,6 +80,17 @@ fn evaluation() -> anyhow::Result<Value> {
             head.insert("bench", &labels(app, component), &samples).context("series")?;
         }
     }
+    Ok(head)
+}
+
+/// The same policies as the loop runs them, with what they decide.
+fn live() -> anyhow::Result<Value> {
+    live::run(&filled()?, POLICIES, 50 * EVERY_MS)
+}
+
+/// Every policy looks at two series, one of each kind of query: the newest value, and five minutes.
+fn evaluation() -> anyhow::Result<Value> {
+    let head = filled()?;
     let machine = |app: usize| -> anyhow::Result<Machine> {
         let rule = rule(app, if app.is_multiple_of(2) { "" } else { "5m" })?;
         Ok(Machine::new(rule, None))
