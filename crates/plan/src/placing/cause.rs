@@ -27,7 +27,7 @@ pub(super) fn first<'o, 'p>(
 ) -> Option<(&'p Placement, Cause<'o>)> {
     let failing: Vec<(&Placement, Cause<'o>)> = placements
         .iter()
-        .filter(|at| !view.serves(at) || view.assignment(at).is_some_and(|own| is_updating(own)))
+        .filter(|at| !view.serves(at) || view.assignment(at).is_some_and(is_updating))
         .filter_map(|at| Some((at, of_instance(view, at)?)))
         .collect();
     let broken: BTreeSet<&str> = failing.iter().map(|(at, _)| at.component.as_str()).collect();
