@@ -232,9 +232,15 @@ pub struct Affinity {
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     #[schemars(length(max = 64))]
     pub apart: Vec<String>,
-    /// Spread the instances over different nodes or different sites.
+    /// Spread the instances over different nodes or different sites: each has at most one of them, or, with
+    /// `skew`, about as many as the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread: Option<Spread>,
+    /// How many more of the instances one node or site may get than another that could take some. Heeded when places
+    /// are chosen; nothing moves because of it later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub skew: Option<u32>,
 }
 
 /// A wish about a place: one of `labels`, `with`, `apart` and `spread`.

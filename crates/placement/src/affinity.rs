@@ -131,10 +131,23 @@ pub(crate) fn apart(spec: &AppSpec) -> Vec<(&str, &str)> {
     pairs
 }
 
+/// Where a component must have no two instances.
 pub(crate) fn spread(component: &Component) -> Option<Scope> {
-    match component.affinity.as_ref()?.spread? {
-        Spread::Node => Some(Scope::Node),
-        Spread::Site => Some(Scope::Zone),
+    let affinity = component.affinity.as_ref().filter(|affinity| affinity.skew.is_none())?;
+    affinity.spread.map(scope)
+}
+
+/// Over what its instances are spread evenly, and by how many two nodes or sites may differ.
+pub(crate) fn even(component: &Component) -> Option<(Scope, usize)> {
+    let affinity = component.affinity.as_ref()?;
+    let skew = usize::try_from(affinity.skew?).unwrap_or(usize::MAX);
+    Some((scope(affinity.spread?), skew.max(1)))
+}
+
+fn scope(spread: Spread) -> Scope {
+    match spread {
+        Spread::Node => Scope::Node,
+        Spread::Site => Scope::Zone,
     }
 }
 

@@ -48,6 +48,9 @@ pub(crate) fn troubles(app: &App) -> Vec<String> {
             check_known(name, "connects to", &connection.to, &names, &mut found);
         }
         let Some(affinity) = &component.affinity else { continue };
+        if affinity.skew.is_some() && affinity.spread.is_none() {
+            found.push(format!("component {name} has a skew, and is spread over nothing"));
+        }
         for other in &affinity.with {
             check_known(name, "wants to be with", other, &names, &mut found);
             if affinity.apart.contains(other) && other != name {

@@ -6,6 +6,7 @@ mod carried;
 mod classes;
 mod crowding;
 mod edges;
+mod even;
 mod layout;
 mod resources;
 mod scope;
@@ -87,6 +88,10 @@ pub struct Compiled<'c, 'a> {
     pub(crate) at: Vec<Option<NodeId>>,
     /// Where each edge of the problem comes from, for explanations.
     pub(crate) edge_origins: Vec<EdgeOrigin>,
+    /// Groups of the problem that keep the instances of one component even.
+    pub(crate) evenly: Vec<even::Evenly>,
+    /// Some choices that the documents allow are none in the problem, so that it proves nothing of what is not there.
+    pub(crate) is_narrowed: bool,
     /// If places had to be left out: what no choice of all of them could have more than.
     pub(crate) ceiling: Option<i64>,
 }
@@ -190,6 +195,8 @@ pub(crate) fn compile_without<'c, 'a>(
         kinds: Vec::new(),
         at: Vec::new(),
         edge_origins: Vec::new(),
+        evenly: Vec::new(),
+        is_narrowed: false,
         ceiling: None,
     };
     compiled.state(options);
@@ -236,6 +243,7 @@ impl<'c, 'a> Compiled<'c, 'a> {
         self.note_unknown_places();
         edges::connect(self, &classes.crossing, &by_instance, options);
         edges::group(self, &by_instance);
+        even::spread(self, &by_instance);
         crowding::scatter(self, &by_instance, options);
         crowding::prefer(self, &by_instance);
         layout::lay_out(self);
@@ -276,6 +284,13 @@ impl<'c, 'a> Compiled<'c, 'a> {
             }
         }
         self.notes.extend(notes);
+    }
+
+    /// Whether something may have a place although the problem has no answer.
+    pub(crate) fn is_narrower(&self) -> bool {
+        self.is_narrowed
+            || self.ceiling.is_some()
+            || self.evenly.iter().any(|even| even.is_narrower)
     }
 
     /// The ask of an item; anchors have none.

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use tombolo_model::component::{Affinity, Component, Expose, Preference, Spread};
 use tombolo_placement::instance::{Shape, instance};
 use tombolo_placement::select::{Limits, Outcome};
 use tombolo_placement::{Continuum, Options, compile, select};
@@ -134,14 +135,38 @@ fn best<'m>(model: &'m Value, chosen: &mut Vec<&'m Value>) -> Option<i64> {
     most
 }
 
+/// A soft rule, a port of the node or an even spread, in turns.
+fn ask_for_more(component: &mut Component, other: &str, turn: u64) {
+    let weight = 10 + u32::try_from(turn % 30).unwrap();
+    let wish = Preference { weight, ..Preference::default() };
+    match turn % 7 {
+        0 => component.prefers = vec![Preference { spread: Some(Spread::Node), ..wish }],
+        1 => component.prefers = vec![Preference { with: vec![other.to_owned()], ..wish }],
+        2 => component.prefers = vec![Preference { apart: vec![other.to_owned()], ..wish }],
+        3 => component.prefers = vec![Preference { spread: Some(Spread::Site), ..wish }],
+        4 => {
+            let published = Some(8_080);
+            component.expose = vec![Expose { port: 80, published, ..Expose::default() }];
+        }
+        5 => {
+            let (spread, skew) = (Some(Spread::Site), Some(1));
+            component.affinity = Some(Affinity { spread, skew, ..Affinity::default() });
+        }
+        _ => (),
+    }
+}
+
 #[test]
 fn who_tries_everything_in_the_dump_finds_our_answer() {
     let (mut placed, mut without) = (0, 0);
-    for seed in 0..160 {
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    for seed in 0..240 {
         let pick = |modulus: u64, least: u64| usize::try_from(least + seed % modulus).unwrap();
         let shape = Shape { sites: pick(3, 1), nodes: pick(4, 3), components: pick(3, 1), seed };
         let mut made = instance(&shape);
+        let other = made.app.spec.components[0].name.clone();
         for (number, component) in made.app.spec.components.iter_mut().enumerate() {
+            ask_for_more(component, &other, seed / 3 + number as u64);
             component.replicas = component.replicas.map(|replicas| replicas.min(2));
             if let Some(needs) = &mut component.needs {
                 // Large enough that not everything fits on one node.
@@ -160,6 +185,13 @@ fn who_tries_everything_in_the_dump_finds_our_answer() {
         }
         let found = select(&compiled.problem, &Limits::default()).unwrap();
         let model: Value = serde_json::from_str(&compiled.problem.to_json()).unwrap();
+        for (what, scope) in [("scatter", "node"), ("scatter", "zone"), ("apart", "zone")] {
+            let is_there = list(&model[what]).iter().any(|group| group["scope"] == scope);
+            *seen.entry(if what == "apart" { "even" } else { scope }).or_default() +=
+                usize::from(is_there);
+        }
+        let port = |item: &Value| item["demand"].get("port/8080/tcp").is_some();
+        *seen.entry("port").or_default() += usize::from(list(&model["items"]).iter().any(port));
         match best(&model, &mut Vec::new()) {
             Some(objective) => {
                 assert_eq!(found.parts, [Outcome::Placed], "seed {seed}");
@@ -174,4 +206,5 @@ fn who_tries_everything_in_the_dump_finds_our_answer() {
         }
     }
     assert!(placed > 60 && without > 5, "{placed} placed, {without} without a place");
+    assert!(seen.len() == 4 && seen.values().all(|count| *count > 5), "{seen:?}");
 }

@@ -190,7 +190,7 @@ fn take_pod(
     reader: &mut Reader<'_>,
 ) {
     let read = pod::pod(spec, &Objects::default(), Keep::WhenNeeded, reader);
-    (component.affinity, component.prefers) = affinity(&read, &component.name, names, spec, reader);
+    (component.affinity, component.prefers) = affinity(&read, component, names, spec, reader);
     *needs = read.needs;
     component.health = read.health;
     component.stop_grace = read.stop_grace;
@@ -207,11 +207,12 @@ fn take_pod(
 /// The services that a pod wants near or far. CODECO labels pods with the name of their service.
 fn affinity(
     read: &Pod,
-    own: &str,
+    of: &Component,
     names: &Names<'_>,
     spec: &Field<'_>,
     reader: &mut Reader<'_>,
 ) -> (Option<Affinity>, Vec<Preference>) {
+    let own = of.name.as_str();
     let mut is_lost = false;
     let mut chosen = |selectors: &[Selector]| -> Vec<String> {
         let mut found = Vec::new();
@@ -230,7 +231,8 @@ fn affinity(
     let mut with = chosen(&read.with);
     // Its instances cannot share a site with themselves.
     with.retain(|name| name != own);
-    let affinity = Affinity { with, apart: chosen(&read.apart), spread: read.spread };
+    let (spread, skew) = read.spreading(of.replicas);
+    let affinity = Affinity { with, apart: chosen(&read.apart), spread, skew };
     let mut prefers = read.prefers.clone();
     for (weight, nearness, selector) in &read.rather {
         let names = chosen(std::slice::from_ref(selector));

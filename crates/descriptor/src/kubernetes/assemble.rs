@@ -15,7 +15,7 @@ use crate::fields::{Field, Rest};
 use crate::kubernetes::container::text_map;
 use crate::kubernetes::kept::{WRITTEN_BY_CLUSTER, cleaned, keep_one_replica, named_objects};
 use crate::kubernetes::leads::{Leads, leads};
-use crate::kubernetes::pod::{Nearness, Objects};
+use crate::kubernetes::pod::{Nearness, Objects, Pod};
 use crate::kubernetes::scheduling::Selector;
 use crate::kubernetes::service::{self, Service};
 use crate::kubernetes::workload::{self, Workload};
@@ -295,16 +295,13 @@ impl<'a> File<'a> {
             workload.root.head().assumed(reader, &what);
         }
         let pod = workload.pod;
-        component.affinity = affinity(&component.name, &pod.with, &pod.apart, around.labels);
+        component.affinity = affinity(&component, &pod, around.labels);
         component.prefers = prefers(&component.name, pod.prefers, &pod.rather, around.labels);
         let rather = pod.rather.iter().map(|(_, _, selector)| selector);
         for selector in pod.with.iter().chain(&pod.apart).chain(rather) {
             if !around.labels.iter().any(|(_, labels)| selector.matches(labels)) {
                 selector.field.dropped(reader, "no component here has these labels");
             }
-        }
-        if let Some(spread) = pod.spread {
-            component.affinity.get_or_insert_default().spread = Some(spread);
         }
         component.needs = (pod.needs != Needs::default()).then_some(pod.needs);
         component.health = pod.health;
@@ -399,20 +396,20 @@ fn push_expose(list: &mut Vec<Expose>, expose: Expose) {
 }
 
 fn affinity(
-    own_name: &str,
-    with: &[Selector<'_>],
-    apart: &[Selector<'_>],
+    component: &Component,
+    pod: &Pod<'_>,
     labels: &[(String, BTreeMap<String, String>)],
 ) -> Option<Affinity> {
+    let (spread, skew) = pod.spreading(component.replicas);
     let chosen = |selectors: &[Selector<'_>]| {
         let matches = |labels| selectors.iter().any(|selector| selector.matches(labels));
         let names = labels.iter().filter(|(_, labels)| matches(labels));
         names.map(|(name, _)| name.clone()).collect::<Vec<_>>()
     };
-    let apart = chosen(apart);
-    let not_itself = |name: &String| name != own_name && !apart.contains(name);
-    let with = chosen(with).into_iter().filter(not_itself).collect();
-    let affinity = Affinity { with, apart, spread: None };
+    let apart = chosen(&pod.apart);
+    let not_itself = |name: &String| *name != component.name && !apart.contains(name);
+    let with = chosen(&pod.with).into_iter().filter(not_itself).collect();
+    let affinity = Affinity { with, apart, spread, skew };
     (affinity != Affinity::default()).then_some(affinity)
 }
 

@@ -37,6 +37,10 @@ pub(crate) struct Pod<'a> {
     /// Pods that it must not share a node with.
     pub(crate) apart: Vec<Selector<'a>>,
     pub(crate) spread: Option<Spread>,
+    /// By how many two of what it is spread over may differ; one for each if nothing.
+    pub(crate) skew: Option<u32>,
+    /// Over how many it must be spread at least (`minDomains`).
+    pub(crate) domains: Option<u32>,
     /// What it would like, as far as it needs no other component to be said.
     pub(crate) prefers: Vec<Preference>,
     /// Pods that it would rather be with, or away from, with how much that counts.
@@ -44,6 +48,15 @@ pub(crate) struct Pod<'a> {
     /// Variables with their values and words of its command line, in which names of other services may
     /// stand; see [`crate::mentions`].
     pub(crate) texts: Vec<(Option<String>, String)>,
+}
+
+impl Pod<'_> {
+    /// Over what so many of it are spread, and by how many two may differ: with as many domains as pods each has one
+    /// at most.
+    pub(crate) fn spreading(&self, replicas: Option<u32>) -> (Option<Spread>, Option<u32>) {
+        let is_one_each = self.skew == Some(1) && self.domains >= Some(replicas.unwrap_or(1));
+        (self.spread, self.skew.filter(|_| !is_one_each))
+    }
 }
 
 /// Whether other pods draw a pod or keep it away.

@@ -147,7 +147,7 @@ fn read_affinity<'a>(
             match read_term(&term, beyond, reader) {
                 Some((selector, topology)) if topology == HOSTNAME => pod.apart.push(selector),
                 Some((_, topology)) if topology == ZONE || topology == REGION => {
-                    pod.spread = Some(Spread::Site);
+                    (pod.spread, pod.skew) = (Some(Spread::Site), None);
                     term.assumed(reader, "spread over sites, which stand for zones");
                 }
                 Some(_) => beyond.placing(&term, "components are kept apart by node", reader),
@@ -378,14 +378,24 @@ fn read_spread<'a>(
     // A wish must not become a rule: what cannot be spread would find no place.
     let wish =
         fields.peek("whenUnsatisfiable").and_then(|word| word.raw()) == Some("ScheduleAnyway");
+    let skew = fields.peek("maxSkew").and_then(|skew| skew.raw()?.parse::<u32>().ok());
+    let skew = skew.unwrap_or(1).max(1);
     match topology.text(reader).as_deref() {
         Some(over @ (HOSTNAME | ZONE | REGION)) if wish => {
             let spread = if over == HOSTNAME { Spread::Node } else { Spread::Site };
             let spread = Some(spread);
             pod.prefers.push(Preference { weight: SPREAD, spread, ..Preference::default() });
         }
-        Some(HOSTNAME) => pod.spread = pod.spread.or(Some(Spread::Node)),
-        Some(ZONE | REGION) => pod.spread = Some(Spread::Site),
+        Some(over @ (HOSTNAME | ZONE | REGION)) => {
+            let spread = if over == HOSTNAME { Spread::Node } else { Spread::Site };
+            // One for each, asked for by an anti-affinity, is the stricter rule.
+            // Of two rules, the one about sites.
+            if pod.spread.is_none() || (pod.skew.is_some() && spread == Spread::Site) {
+                (pod.spread, pod.skew) = (Some(spread), Some(skew));
+                let domains = fields.peek("minDomains");
+                pod.domains = domains.and_then(|domains| domains.raw()?.parse().ok());
+            }
+        }
         Some(_) => beyond.placing(&topology, "components are spread by node or site", reader),
         None => (),
     }
@@ -401,7 +411,8 @@ fn read_spread<'a>(
     ];
     for key in kept {
         let Some(field) = fields.take(key) else { continue };
-        let usual = matches!((key, field.node.raw()), ("maxSkew", Some("1")))
+        let usual = (key == "maxSkew" && (!wish || field.node.raw() == Some("1")))
+            || (key == "minDomains" && !wish)
             || matches!((key, field.node.raw()), ("whenUnsatisfiable", Some("DoNotSchedule")))
             || (wish && key == "whenUnsatisfiable")
             || key == "labelSelector";

@@ -306,13 +306,19 @@ fn schedule(app: &str, name: &str, rest: &mut Component, spec: &mut Map<String, 
             Spread::Node => HOSTNAME,
             Spread::Site => ZONE,
         });
+        let skew = wish.skew.take();
         let constraint = topology.map(|topology| {
-            json!([{
-                "maxSkew": 1,
+            let mut constraint = json!({
+                "maxSkew": skew.unwrap_or(1),
                 "topologyKey": topology,
                 "whenUnsatisfiable": "DoNotSchedule",
                 "labelSelector": {"matchLabels": labels(app, name)},
-            }])
+            });
+            if skew.is_none() {
+                // As long as there are fewer places than pods, each takes one.
+                constraint["minDomains"] = rest.replicas.unwrap_or(1).max(1).into();
+            }
+            json!([constraint])
         });
         put(spec, "topologySpreadConstraints", constraint);
         rest.affinity = None;

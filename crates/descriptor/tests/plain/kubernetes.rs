@@ -155,6 +155,29 @@ fn what_placement_does_not_know_is_told_although_the_manifests_have_it() {
     );
 }
 
+/// How many more pods one zone may have, and with as many domains as pods one for each.
+#[test]
+fn pods_that_are_spread_evenly_may_share_a_zone() {
+    let spread = |more: &str| {
+        let text = deployment(&format!(
+            "topologySpreadConstraints:\n- {{maxSkew: 2, topologyKey: topology.kubernetes.io/zone, \
+             whenUnsatisfiable: DoNotSchedule{more}}}\ncontainers: [{{image: \"i:1\"}}]"
+        ));
+        let reading = clean(&text, &NoFiles);
+        check_notes(&text, &reading, expect![""]);
+        let affinity = component(&reading, "a").affinity.unwrap();
+        (affinity.spread, affinity.skew)
+    };
+    assert_eq!(spread(""), (Some(Spread::Site), Some(2)));
+    assert_eq!(spread(", minDomains: 9"), (Some(Spread::Site), Some(2)));
+    let text = deployment(
+        "topologySpreadConstraints:\n- {maxSkew: 1, topologyKey: kubernetes.io/hostname, \
+         whenUnsatisfiable: DoNotSchedule, minDomains: 9}\ncontainers: [{image: \"i:1\"}]",
+    );
+    let affinity = component(&clean(&text, &NoFiles), "a").affinity.unwrap();
+    assert_eq!((affinity.spread, affinity.skew), (Some(Spread::Node), None));
+}
+
 #[test]
 fn a_wish_to_be_spread_is_no_rule() {
     let text = deployment(

@@ -431,13 +431,18 @@ fn expose() -> BoxedStrategy<Vec<Expose>> {
 fn affinity(names: &[String]) -> BoxedStrategy<Affinity> {
     let chosen = vec(0u8..3, names.len());
     let names = names.to_vec();
-    (chosen, of(select(Spread::ALL)))
-        .prop_map(move |(chosen, spread)| {
+    (chosen, of(select(Spread::ALL)), of(1u32..4))
+        .prop_map(move |(chosen, spread, skew)| {
             let of_kind = |kind: u8| {
                 let picked = names.iter().zip(&chosen).filter(|(_, chosen)| **chosen == kind);
                 picked.map(|(name, _)| name.clone()).collect()
             };
-            Affinity { with: of_kind(1), apart: of_kind(2), spread }
+            Affinity {
+                with: of_kind(1),
+                apart: of_kind(2),
+                spread,
+                skew: skew.filter(|_| spread.is_some()),
+            }
         })
         .boxed()
 }

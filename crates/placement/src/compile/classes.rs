@@ -33,13 +33,20 @@ pub(super) struct Classes<'c, 'a> {
     book: WayBook,
     /// The last ask, for the replicas that follow.
     last: Option<((usize, usize), Slot<'c>, usize, u32)>,
+    /// Somebody talks to somebody: locations are more than sites.
+    is_wired: bool,
     pub crossing: edges::Crossing,
 }
 
 impl<'c, 'a> Classes<'c, 'a> {
     pub(super) fn new(compiled: &Compiled<'c, 'a>) -> Classes<'c, 'a> {
         let crossing = edges::Crossing::of(&compiled.apps, &compiled.ids, &compiled.scoped);
+        let scoped = &compiled.scoped;
+        let is_wired = scoped.planned.iter().chain(&scoped.standing).any(|app| {
+            compiled.apps[*app].spec.components.iter().any(|part| !part.connects.is_empty())
+        });
         Classes {
+            is_wired,
             by_key: BTreeMap::new(),
             sieve: Sieve::default(),
             values: BTreeMap::new(),
@@ -119,7 +126,8 @@ impl<'c, 'a> Classes<'c, 'a> {
         mix: Mix,
     ) -> u32 {
         let spec = &compiled.apps[app].spec;
-        let one_zone = affinity::spread(ask.component) == Some(Scope::Zone);
+        let over = affinity::even(ask.component).map(|(scope, _)| scope);
+        let one_zone = affinity::spread(ask.component).or(over) == Some(Scope::Zone);
         let key = key(ask, &mix, spec.energy_limit, one_zone);
         if let Some(class) = self.by_key.get(&key) {
             return *class;
@@ -127,8 +135,10 @@ impl<'c, 'a> Classes<'c, 'a> {
         let mut wish = Wish::new(compiled.continuum, ask, mix, spec.energy_limit);
         self.add_places(compiled, ask.component, &mut wish);
         let mut admitted = self.sieve.admitted(compiled.continuum, &compiled.free, ask);
-        if one_zone {
+        if one_zone && self.is_wired {
+            let all = admitted.count();
             keep_one_zone_a_site(compiled, &mut admitted);
+            compiled.is_narrowed |= admitted.count() < all;
         }
         let few = admitted.count() * FEW < compiled.continuum.nodes.len();
         let values = match self.values.get(&key.wish) {

@@ -40,8 +40,27 @@ pub(super) fn lay_out(compiled: &mut Compiled<'_, '_>) {
         routes[zone] = Some(Route { latency_us: 0, links: Hops::default() });
     }
     if !problem.edges.is_empty() {
+        compiled.is_narrowed |= has_divided_site(compiled);
         route(compiled, &plan.wired, &plan.number);
     }
+}
+
+/// Whether items that must share a site have one to choose that is several locations: sharing one of these is
+/// more than is asked for.
+fn has_divided_site(compiled: &Compiled<'_, '_>) -> bool {
+    let problem = &compiled.problem;
+    let mut zone_of_site: BTreeMap<u32, u32> = BTreeMap::new();
+    let classes: BTreeSet<u32> = problem
+        .together
+        .iter()
+        .flat_map(|group| &group.items)
+        .map(|item| problem.items[*item].class)
+        .collect();
+    let nodes = classes.iter().flat_map(|class| compiled.kinds[*class as usize].admitted.iter());
+    nodes.into_iter().any(|node| {
+        let row = compiled.continuum.node(node);
+        *zone_of_site.entry(row.site).or_insert(row.zone) != row.zone
+    })
 }
 
 /// Which locations become zones, and under which number.
@@ -283,6 +302,7 @@ fn route(compiled: &mut Compiled<'_, '_>, wired: &[u32], number: &[Option<u32>])
     let network = &compiled.continuum.network;
     let jitters = jitter_bounds(compiled);
     let mut shaky: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut steady: BTreeMap<u64, u64> = BTreeMap::new();
     let mut crossed = vec![false; network.links.len()];
     let mut ways = network.explorer();
     let numbered: Vec<(u32, u32)> =
@@ -294,9 +314,14 @@ fn route(compiled: &mut Compiled<'_, '_>, wired: &[u32], number: &[Option<u32>])
             for link in &way.links {
                 crossed[*link as usize] = true;
             }
-            for max in jitters.iter().filter(|max| way.jitter_us > **max) {
-                let least = shaky.entry(*max).or_insert(u64::MAX);
-                *least = (*least).min(way.latency_us);
+            for max in &jitters {
+                if way.jitter_us > *max {
+                    let least = shaky.entry(*max).or_insert(u64::MAX);
+                    *least = (*least).min(way.latency_us);
+                } else {
+                    let most = steady.entry(*max).or_insert(0);
+                    *most = (*most).max(way.latency_us);
+                }
             }
             let energy = way.links.iter().filter_map(|link| network.links[*link as usize].energy);
             let problem = &mut compiled.problem;
@@ -311,7 +336,7 @@ fn route(compiled: &mut Compiled<'_, '_>, wired: &[u32], number: &[Option<u32>])
         route.links.iter_mut().for_each(|link| *link = links[*link as usize]);
     }
     widen(compiled);
-    bound_jitter(compiled, &shaky);
+    bound_jitter(compiled, &shaky, &steady);
 }
 
 /// Takes over the links that some way crosses. Returns their new numbers.
@@ -371,13 +396,21 @@ fn jitter_bounds(compiled: &Compiled<'_, '_>) -> BTreeSet<u64> {
 }
 
 /// The model has no word for jitter. A bound on it becomes a bound on latency that keeps every way
-/// with too much jitter out, and perhaps some others. `shaky` is the least delay of such a way.
-fn bound_jitter(compiled: &mut Compiled<'_, '_>, shaky: &BTreeMap<u64, u64>) {
+/// with too much jitter out, and perhaps some others. `shaky` is the least delay of such a way, `steady` the
+/// greatest of the others.
+fn bound_jitter(
+    compiled: &mut Compiled<'_, '_>,
+    shaky: &BTreeMap<u64, u64>,
+    steady: &BTreeMap<u64, u64>,
+) {
     for number in 0..compiled.problem.edges.len() {
         let Some(max) = jitter_max(compiled, compiled.edge_origins[number]) else { continue };
         let latency = shaky.get(&max).map_or(u64::MAX, |least| least.saturating_sub(1));
         let edge = &mut compiled.problem.edges[number];
-        edge.latency_us_max = Some(edge.latency_us_max.unwrap_or(u64::MAX).min(latency));
+        let asked = edge.latency_us_max.unwrap_or(u64::MAX);
+        let steady = steady.get(&max).copied().unwrap_or(0);
+        compiled.is_narrowed |= steady > latency && asked > latency;
+        edge.latency_us_max = Some(asked.min(latency));
     }
 }
 

@@ -36,6 +36,8 @@ enum Rule {
     Bandwidth(EdgeOrigin),
     AllConnections,
     Apart(usize),
+    /// Groups that keep the instances of one component even.
+    Even(usize),
     Together(usize),
     OneEngine,
 }
@@ -122,7 +124,7 @@ fn tightest(compiled: &Compiled<'_, '_>) -> Option<String> {
 /// Whether it is proven that the problem has no answer.
 pub(super) fn is_impossible(compiled: &Compiled<'_, '_>, limits: &Limits<'_>) -> bool {
     let limits = Limits { work: limits.work.min(WORK_MAX), ..*limits };
-    compiled.ceiling.is_none() && matches!(searched(&compiled.problem, &limits), Search::Impossible)
+    !compiled.is_narrower() && matches!(searched(&compiled.problem, &limits), Search::Impossible)
 }
 
 /// What a search says of a problem.
@@ -170,7 +172,9 @@ fn rules(compiled: &Compiled<'_, '_>) -> Vec<Rule> {
     if !problem.same_engine.is_empty() {
         rules.push(Rule::OneEngine);
     }
-    rules.extend((0..problem.apart.len()).map(Rule::Apart));
+    let is_even = |group: &usize| compiled.evenly.iter().any(|one| one.groups.contains(group));
+    rules.extend((0..problem.apart.len()).filter(|group| !is_even(group)).map(Rule::Apart));
+    rules.extend((0..compiled.evenly.len()).map(Rule::Even));
     rules.extend((0..problem.together.len()).map(Rule::Together));
     for origin in &connections {
         let edges =
@@ -221,6 +225,10 @@ fn without(compiled: &Compiled<'_, '_>, rules: &BTreeSet<Rule>) -> Problem {
             }
             Rule::AllConnections => problem.edges.clear(),
             Rule::Apart(group) => problem.apart[group].items.truncate(1),
+            Rule::Even(which) => {
+                let groups = compiled.evenly[which].groups.clone();
+                problem.apart[groups].iter_mut().for_each(|group| group.items.truncate(1));
+            }
             Rule::Together(group) => problem.together[group].items.truncate(1),
             Rule::OneEngine => problem.same_engine.clear(),
         }
@@ -313,16 +321,30 @@ fn say(compiled: &Compiled<'_, '_>, rule: Rule) -> String {
         Rule::AllConnections => "what its connections need".to_owned(),
         Rule::Apart(group) => {
             let group = &problem.apart[group];
-            let what = match group.scope {
-                Scope::Node => "node",
-                Scope::Zone => "site",
-            };
+            let what = what(group.scope);
             format!("no two instances of {} may share a {what}", names(&group.items))
+        }
+        Rule::Even(which) => {
+            let even = &compiled.evenly[which];
+            let (what, skew) = (what(even.scope), even.skew);
+            let items: Vec<ItemId> =
+                problem.apart[even.groups.clone()].iter().flat_map(|g| &g.items).copied().collect();
+            format!(
+                "no {what} may have over {skew} more instances of {} than another",
+                names(&items)
+            )
         }
         Rule::Together(group) => {
             format!("{} must share a site", names(&problem.together[group].items))
         }
         Rule::OneEngine => "all components must run on one kind of engine".to_owned(),
+    }
+}
+
+fn what(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Node => "node",
+        Scope::Zone => "site",
     }
 }
 
@@ -343,6 +365,7 @@ fn mend(
         Rule::Bandwidth(origin) => less_bandwidth(compiled, origin, fits),
         Rule::AllConnections => Some("they would fit without their connections".to_owned()),
         Rule::Apart(_) => Some("they would fit if some might share".to_owned()),
+        Rule::Even(_) => Some("they would fit if they were not spread evenly".to_owned()),
         Rule::Together(_) => Some("they would fit at different sites".to_owned()),
         Rule::OneEngine => Some("they would fit with homogeneous: false".to_owned()),
     }

@@ -121,7 +121,11 @@ impl<'n> Neighbours<'n> {
             (Kinship::Apart(_), Some(scope)) => {
                 let other = name(other_at(place(compiled, scope, node))?);
                 let what = word(scope);
-                Some(format!("needs a {what} without {other}, which is there"))
+                let Kinship::Apart(number) = group else { return None };
+                match compiled.evenly.iter().any(|even| even.groups.contains(&number)) {
+                    true => Some(format!("needs a {what} with fewer instances, {other} is there")),
+                    false => Some(format!("needs a {what} without {other}, which is there")),
+                }
             }
             (Kinship::Together(_), Some(scope)) => {
                 let here = place(compiled, scope, node);

@@ -289,8 +289,17 @@ fn solved(selection: Selection, waiting: Vec<ItemId>) -> Solved {
     }
 }
 
-/// Where places were left out before the search, what it has proven is not proven of all.
+/// Where places or choices were left out before the search, what it has proven is not proven of all.
 fn honest(compiled: &Compiled<'_, '_>, found: Selection) -> Selection {
+    if !compiled.is_narrower() {
+        return found;
+    }
+    let unsure = |part: Outcome| match part {
+        Outcome::Placed => Outcome::Placed,
+        Outcome::Infeasible | Outcome::NotFound => Outcome::NotFound,
+    };
+    let parts = found.parts.iter().copied().map(unsure).collect();
+    let found = Selection { parts, optimal: false, ..found };
     let Some(ceiling) = compiled.ceiling else { return found };
     let gains = compiled.problem.items.iter().map(|item| {
         let adjust = item.adjust.iter().map(|adjust| i64::from(adjust.delta)).max();
@@ -301,12 +310,7 @@ fn honest(compiled: &Compiled<'_, '_>, found: Selection) -> Selection {
         pairs.saturating_mul((-group.cost).max(0))
     });
     let bound = found.bound.max(ceiling + gains.sum::<i64>() + drawn.sum::<i64>());
-    let unsure = |part: Outcome| match part {
-        Outcome::Placed => Outcome::Placed,
-        Outcome::Infeasible | Outcome::NotFound => Outcome::NotFound,
-    };
-    let parts = found.parts.into_iter().map(unsure).collect();
-    Selection { bound, parts, optimal: false, ..found }
+    Selection { bound, ..found }
 }
 
 /// If all that is wanted runs already, and the search found nothing better, all stays.

@@ -1,6 +1,7 @@
 //! Whole plans over small worlds: who starts, stays, moves and has no place.
 
 mod devices;
+mod even;
 mod packing;
 mod ports;
 mod sharing;
