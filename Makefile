@@ -48,6 +48,7 @@ bench-placement: build ## placement and packing, then CP-SAT (OR-tools, from PyP
 	@rm -rf $(TARGET)/placement-models $(TARGET)/packing-models
 	@$(TOMBOLO) bench placement --models $(TARGET)/placement-models
 	@$(TOMBOLO) bench packing --models $(TARGET)/packing-models
+	@$(TOMBOLO) bench feasible
 	@test -x $(OR_TOOLS)/bin/python || python3 -m venv $(OR_TOOLS)
 	@$(OR_TOOLS)/bin/python -c 'import ortools' 2>/dev/null \
 		|| $(OR_TOOLS)/bin/pip install --quiet ortools

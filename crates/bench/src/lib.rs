@@ -11,6 +11,7 @@ mod controller;
 mod deploy;
 mod descriptor;
 mod etcd;
+mod feasible;
 mod fleet;
 pub mod hostile;
 mod image;
@@ -141,6 +142,14 @@ pub const BENCHES: &[Bench] = &[
         name: "packing",
         help: "Tight packings that exist by construction: how many of 96 are found, and how fast",
         run: |_, settings| async { placement::packing(settings.models.as_deref()) }.boxed_local(),
+    },
+    Bench {
+        name: "feasible",
+        help: "2,000 problems that have an answer: how many are called impossible; small ones tried in full",
+        run: |_, settings| {
+            let problems = settings.apps.unwrap_or(feasible::PROBLEMS_USUAL);
+            async move { feasible::run(problems) }.boxed_local()
+        },
     },
     Bench {
         name: "policy",

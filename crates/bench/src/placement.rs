@@ -174,7 +174,7 @@ fn written(folder: &Path, make: impl FnOnce(&mut dyn FnMut(&str, &str))) -> anyh
 }
 
 /// How long this thread has had a processor.
-fn on_processor() -> Duration {
+pub(crate) fn on_processor() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or(0);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), nanoseconds)

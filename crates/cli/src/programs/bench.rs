@@ -37,7 +37,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) traces: Option<PathBuf>,
     /// Deploy: how many Apps of each kind, one after the other; 100 if left out. Controller: how many
-    /// Apps there are; 1600 if left out.
+    /// Apps there are; 1600 if left out. Feasible: how many problems are made; 2000 if left out.
     #[arg(long, value_name = "N")]
     pub(crate) apps: Option<usize>,
     /// Controller: how many nodes there are.
