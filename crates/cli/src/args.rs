@@ -29,7 +29,7 @@ pub(crate) use access::{
     ConfigCommand, CreateCommand, LoginArgs, LogoutArgs, RoleArg, TokenCommand, WhoamiArgs,
 };
 pub(crate) use daily::{
-    CpArgs, EditArgs, ManArgs, RestartArgs, RolloutCommand, ScaleArgs, StatusArgs,
+    CpArgs, EditArgs, ManArgs, RebalanceArgs, RestartArgs, RolloutCommand, ScaleArgs, StatusArgs,
 };
 pub(crate) use files::{ApplyArgs, ConvertArgs, DiffArgs, ValidateArgs};
 pub(crate) use kinds::{ApiResourcesArgs, CrdsArgs, ExplainArgs, SchemaArgs};
@@ -147,6 +147,7 @@ Examples:
     Edit(EditArgs),
     Scale(ScaleArgs),
     Restart(RestartArgs),
+    Rebalance(RebalanceArgs),
     #[command(subcommand)]
     #[command(after_help = "\
 Examples:

@@ -5,6 +5,7 @@ mod act;
 #[cfg(test)]
 mod cost;
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use tombolo_placement::select::Limits;
 use tombolo_plan::Monotonic;
-use tombolo_plan::placing::{Doubt, Memory, Observed, Plan, Steps, plan};
+use tombolo_plan::placing::{Doubt, Memory, Observed, Offer, Plan, Steps, offers, plan};
 use tombolo_plan::supervision::{Pace, Report};
 
 use crate::clock::{self, Clock};
@@ -28,9 +29,25 @@ const BOUNDS: Bounds = Bounds { actions_max: 2048, at_once: 32 };
 /// A search takes what it has found by then.
 const SEARCH_TIME_MAX: Duration = Duration::from_secs(2);
 
+/// How often a plan of everything is made in the background, to offer what it would gain. It takes a processor for up
+/// to [`OFFER_TIME_MAX`].
+const OFFER_EVERY: Duration = Duration::from_secs(600);
+const OFFER_TIME_MAX: Duration = Duration::from_secs(5);
+
 pub(crate) struct Placing {
     context: Context,
     memory: Memory,
+    offering: Offering,
+}
+
+/// The plan of everything that is being made in the background, if one is.
+#[derive(Default)]
+struct Offering {
+    under_way: Option<tokio::task::JoinHandle<(Observed, Vec<Offer>)>>,
+    /// When the last was begun, or the loop.
+    begun_at: Monotonic,
+    /// By uid of the App: the moves that it was told of last. The same is not told again.
+    told: BTreeMap<String, String>,
 }
 
 impl Loop for Placing {
@@ -49,7 +66,8 @@ impl Loop for Placing {
     fn start(context: Context) -> Placing {
         // Explanations must not go on with what an earlier life of the loop remembered.
         context.world.remember(Memory::default());
-        Placing { context, memory: Memory::default() }
+        let offering = Offering { begun_at: context.clock.now(), ..Offering::default() };
+        Placing { context, memory: Memory::default(), offering }
     }
 
     async fn look(&mut self, _now: Monotonic) -> Result<Report, kube::Error> {
@@ -62,13 +80,35 @@ impl Loop for Placing {
             tracing::debug!(note, "about the plan");
         }
         let wake_at = plan.wake_at;
+        let is_still = plan.steps.is_empty();
         let report = self.act(&observed, plan).await;
         self.context.world.remember(self.memory.clone());
+        self.tell_offers().await;
+        let clock = self.context.clock;
+        if is_still && self.offering.is_due(clock.now()) {
+            let work = offer(observed, self.memory.clone(), clock);
+            self.offering.under_way = Some(tokio::task::spawn_blocking(work));
+            self.offering.begun_at = clock.now();
+        }
         Ok(Report { wake_at, ..report })
     }
 }
 
 impl Placing {
+    /// Tells what the plan in the background has found, when it is there.
+    async fn tell_offers(&mut self) {
+        let is_there = |work: &mut tokio::task::JoinHandle<_>| work.is_finished();
+        let Some(work) = self.offering.under_way.take_if(is_there) else { return };
+        let (observed, offers) = match work.await {
+            Ok(found) => found,
+            Err(error) => return tracing::error!(%error, "planning everything failed"),
+        };
+        for (app, offer) in self.offering.fresh(&observed, offers) {
+            let Context { client, teller, .. } = &self.context;
+            act::tell(client, teller, &observed.apps[app], &[offer.news]).await;
+        }
+    }
+
     async fn act(&mut self, observed: &Observed, plan: Plan) -> Report {
         let Context { client, teller, .. } = &self.context;
         let (begun, deferred) = begun(&plan.steps);
@@ -100,6 +140,41 @@ impl Placing {
             report.deferred += other.deferred;
         }
         report
+    }
+}
+
+impl Offering {
+    fn is_due(&self, now: Monotonic) -> bool {
+        self.under_way.is_none() && now.since(self.begun_at) >= OFFER_EVERY
+    }
+
+    /// Those that have not been told yet. What is not offered any more may be told again one day.
+    fn fresh(&mut self, observed: &Observed, offers: Vec<Offer>) -> Vec<(usize, Offer)> {
+        let before = std::mem::take(&mut self.told);
+        let mut fresh = Vec::new();
+        for offer in offers {
+            let uid = observed.apps[offer.app].metadata.uid.clone().unwrap_or_default();
+            if before.get(&uid) != Some(&offer.moves) {
+                fresh.push((offer.app, offer.clone()));
+            }
+            self.told.insert(uid, offer.moves);
+        }
+        fresh
+    }
+}
+
+/// The plan of everything, as work for another thread.
+fn offer(
+    observed: Observed,
+    memory: Memory,
+    clock: Clock,
+) -> impl FnOnce() -> (Observed, Vec<Offer>) {
+    move || {
+        let started = clock.now();
+        let stop = || clock.now().since(started) > OFFER_TIME_MAX;
+        let limits = Limits { stop: &stop, ..Limits::default() };
+        let offers = offers(&observed, &memory, started, &limits);
+        (observed, offers)
     }
 }
 
@@ -150,6 +225,31 @@ mod tests {
         let steps = actions
             .map(|(app, count)| Steps { app, actions: (0..*count).map(|_| action()).collect() });
         assert_eq!(begun(&steps.collect::<Vec<_>>()), expected);
+    }
+
+    #[test]
+    fn an_offer_is_told_once_as_long_as_it_stands() {
+        let news = || tombolo_plan::placing::News {
+            bad: false,
+            reason: tombolo_model::Reason::BetterPlaces,
+            message: String::new(),
+        };
+        let offer = |moves: &str| vec![Offer { app: 0, moves: moves.to_owned(), news: news() }];
+        let observed = Observed {
+            apps: vec![tombolo_model::App::new("shop", Default::default()).into()],
+            ..Observed::default()
+        };
+        let mut offering = Offering::default();
+        assert_eq!(offering.fresh(&observed, offer("a to b")).len(), 1);
+        assert_eq!(offering.fresh(&observed, offer("a to b")).len(), 0, "the same");
+        assert_eq!(offering.fresh(&observed, offer("a to c")).len(), 1, "another");
+        assert_eq!(offering.fresh(&observed, Vec::new()).len(), 0);
+        assert_eq!(offering.fresh(&observed, offer("a to c")).len(), 1, "it stands again");
+
+        let begun = Monotonic::default();
+        offering.begun_at = begun;
+        assert!(!offering.is_due(begun + OFFER_EVERY / 2));
+        assert!(offering.is_due(begun + OFFER_EVERY));
     }
 
     #[test]

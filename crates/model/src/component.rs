@@ -75,6 +75,11 @@ pub struct Component {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub restarted_at: Option<Time>,
+    /// A time that whoever wants its instances on better places writes here: whenever it changes, each may move that
+    /// gains more by it than moving costs. `tombolo rebalance` does it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub rebalanced_at: Option<Time>,
     /// How long an instance may take to stop before it is killed; 10s when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_grace: Option<Duration>,

@@ -9,6 +9,7 @@ mod cause;
 mod current;
 mod doubt;
 mod materialise;
+mod offer;
 mod peers;
 mod quiet;
 mod release;
@@ -38,6 +39,7 @@ use current::View;
 use verdict::Verdict;
 
 pub use materialise::assignment_name;
+pub use offer::{Offer, offers};
 pub use rule::REPLACE_AFTER_DEFAULT;
 pub use struck::{Struck, struck};
 

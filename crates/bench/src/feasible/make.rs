@@ -1,5 +1,5 @@
-//! Problems that have an answer, because they are made around one: instances are dealt to nodes first, then nodes, rules
-//! and links are made such that this keeps all of them. Everything is documents; nothing here is the matchmaker's.
+//! Problems that have an answer, because they are made around one: instances are dealt to nodes first, then nodes,
+//! rules and links are made such that this keeps all of them. Everything is documents; nothing here is the matchmaker's.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -67,6 +67,21 @@ pub(crate) struct RestartArgs {
     pub(crate) what: String,
 }
 
+/// Let instances move to better places, where they gain more than moving costs.
+///
+/// Nothing that runs well moves by itself. `tombolo plan APP` shows what would come of it, and the events of an app
+/// say when it is worth it.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tombolo plan shop
+  tombolo rebalance shop")]
+pub(crate) struct RebalanceArgs {
+    /// An app, or one component of it.
+    #[arg(value_name = "APP[/COMPONENT]", add = complete::components())]
+    pub(crate) what: String,
+}
+
 /// Follow a change of an app, list the earlier ones, and take one back.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RolloutCommand {

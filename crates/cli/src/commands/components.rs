@@ -1,11 +1,11 @@
-//! `tombolo scale` and `tombolo restart`: one field of some components of an App is changed, and nothing
+//! `tombolo scale`, `restart` and `rebalance`: one field of some components of an App is changed, and nothing
 //! else of it is touched.
 
 use serde_json::{Value, json};
 
 use super::history;
 use crate::{
-    args::{RestartArgs, ScaleArgs},
+    args::{RebalanceArgs, RestartArgs, ScaleArgs},
     catalogue,
     connection::{Connection, Query},
     failure::{Exit, Failure},
@@ -45,25 +45,43 @@ pub(super) async fn scale(shell: &mut Shell, args: &ScaleArgs) -> Result<Exit, F
 }
 
 pub(super) async fn restart(shell: &mut Shell, args: &RestartArgs) -> Result<Exit, Failure> {
-    let (app, component) = match args.what.split_once('/') {
+    let app = stamp(shell, &args.what, "restartedAt", "tombolo-restart").await?;
+    shell.out.line(&format!("{} is being restarted", args.what))?;
+    note(&format!("`tombolo rollout status {app}` waits for the end"));
+    Ok(Exit::Ok)
+}
+
+pub(super) async fn rebalance(shell: &mut Shell, args: &RebalanceArgs) -> Result<Exit, Failure> {
+    let app = stamp(shell, &args.what, "rebalancedAt", "tombolo-rebalance").await?;
+    shell.out.line(&format!("{} may move to better places", args.what))?;
+    note(&format!("`tombolo describe app {app}` says what moves and why"));
+    Ok(Exit::Ok)
+}
+
+/// Writes the time into a field of the components of `APP` or `APP/COMPONENT`. Returns the App.
+async fn stamp<'w>(
+    shell: &mut Shell,
+    what: &'w str,
+    field: &'static str,
+    manager: &'static str,
+) -> Result<&'w str, Failure> {
+    let (app, component) = match what.split_once('/') {
         Some((app, component)) => (app, Some(component)),
-        None => (args.what.as_str(), None),
+        None => (what, None),
     };
     if app.is_empty() || component.is_some_and(|name| name.is_empty() || name.contains('/')) {
-        return Err(Failure::usage(format!("`{}` is not APP or APP/COMPONENT", args.what)));
+        return Err(Failure::usage(format!("`{what}` is not APP or APP/COMPONENT")));
     }
     let connection = shell.connect().await?;
     let change = Change {
         app: app.to_owned(),
         components: component.map(str::to_owned).into_iter().collect(),
-        field: "restartedAt",
+        field,
         value: moment::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into(),
-        manager: "tombolo-restart",
+        manager,
     };
     make(&connection, &change).await?;
-    shell.out.line(&format!("{} is being restarted", args.what))?;
-    note(&format!("`tombolo rollout status {app}` waits for the end"));
-    Ok(Exit::Ok)
+    Ok(app)
 }
 
 fn instances(count: u32) -> String {

@@ -80,6 +80,7 @@ pub(crate) async fn run(shell: &mut Shell, command: ShellCommand) -> Result<Exit
         ShellCommand::Edit(args) => edit::run(shell, &args).await,
         ShellCommand::Scale(args) => components::scale(shell, &args).await,
         ShellCommand::Restart(args) => components::restart(shell, &args).await,
+        ShellCommand::Rebalance(args) => components::rebalance(shell, &args).await,
         ShellCommand::Rollout(command) => rollout::run(shell, &command).await,
         ShellCommand::Cp(args) => cp::run(shell, &args).await,
         ShellCommand::ApiResources(args) => api_resources::run(shell, &args).await,

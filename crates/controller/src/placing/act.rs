@@ -136,7 +136,7 @@ fn as_ourselves() -> PatchParams {
     PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() }
 }
 
-async fn tell(client: &Client, teller: &Teller, app: &App, news: &[News]) {
+pub(super) async fn tell(client: &Client, teller: &Teller, app: &App, news: &[News]) {
     for one in news {
         let about = ObjectReference {
             api_version: Some(keys::API_VERSION.to_owned()),

@@ -507,6 +507,7 @@ fn component(name: String, names: &[String]) -> BoxedStrategy<Component> {
                 health,
                 stateful,
                 unavailable_max,
+                rebalanced_at: restarted_at.clone(),
                 restarted_at,
                 stop_grace,
                 disconnect,

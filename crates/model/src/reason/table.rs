@@ -345,6 +345,12 @@ reasons! {
         sentence: "{instance} (before on {node}): {why}",
         help: "",
     }
+    BetterPlaces {
+        on: "App", blames: Nobody,
+        sentence: "by {points} points of score, what moving costs taken off, it would be better to move \
+                   {moves}; `tombolo rebalance` does so",
+        help: "",
+    }
     Returned {
         on: "App", blames: Nobody,
         sentence: "{instance} (before on {node}): its node has returned, and the rule says that \

@@ -9,7 +9,7 @@ use super::*;
 /// Words that programs out there may read. A word is added here together with its row, and none is
 /// ever taken away or spelled anew.
 const WORDS: &str = "
-    Abandoned AgentFailed AllKnown BackedUp CanWrite CannotConfine CannotWrite CheckFails
+    Abandoned AgentFailed AllKnown BackedUp BetterPlaces CanWrite CannotConfine CannotWrite CheckFails
     Checking Cloned CommandNotFound CommandNotInImage Completed Confined ConfinedInPart
     ConnectionRefused CrashLoop CutOff Degraded Deployed Deploying DiskFull Ended
     EngineUnreachable Error Exec Exhausted Failed Forgotten Heartbeat HeartbeatLost ImageDenied

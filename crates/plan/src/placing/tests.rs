@@ -6,6 +6,7 @@ mod churn;
 mod failover;
 mod fails;
 mod near;
+mod offer;
 mod restart;
 
 use std::collections::BTreeSet;
