@@ -127,7 +127,7 @@ fn what_has_no_place_ends_with_8_and_says_what_would_help() {
             8
             data/0 has no place:
               needs 9 cpu; the nearest of 2 nodes, raven, has 8
-              node raven would fit with 1 cpu less
+              node raven would fit with 8 cpu instead of 9
             web/0 has no place:
               it has a place once data/0 has one
             --

@@ -152,8 +152,19 @@ impl Harness {
     }
 }
 
+/// How the API says that what a loop has seen is old by now.
+const LOST_RACE: &str = "the object has been modified";
+
 fn log(name: &'static str, said: &Said) {
     match said {
+        // Somebody else was quicker, as happens every day. Should it go on, that is told.
+        Said::Failed { what } if what.contains(LOST_RACE) => {
+            tracing::info!(
+                name,
+                failed = what,
+                "somebody was quicker; the next look decides again"
+            );
+        }
         Said::Failed { what } => {
             tracing::warn!(name, failed = what, "failed; the next look decides again");
         }

@@ -55,7 +55,11 @@ where
 
 /// What failed and why, as one sentence. The harness logs it, once however often it fails.
 pub(crate) fn failure(action: &str, error: &kube::Error) -> String {
-    format!("{action}: {}", with_causes(error))
+    match error {
+        // The status that comes with it says the same in the words of a program.
+        kube::Error::Api(status) => format!("{action}: {}", status.message),
+        _ => format!("{action}: {}", with_causes(error)),
+    }
 }
 
 #[cfg(test)]

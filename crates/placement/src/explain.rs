@@ -35,7 +35,7 @@ pub(crate) fn eviction(compiled: &Compiled<'_, '_>, item: ItemId, at: u32) -> Ve
         filter::failing(&look).iter().map(|asked| asked.rejection(&look)).collect();
     let barred = &compiled.problem.items[item].barred;
     if compiled.at[at as usize].is_some_and(|node| barred.contains(&node)) {
-        reasons.push("it was in violation of a policy there".to_owned());
+        reasons.push("it violated a policy there".to_owned());
     }
     reasons
 }

@@ -45,7 +45,7 @@ pub(crate) struct Need {
 pub(crate) struct Mend {
     /// The part of the need that is missing, 0 to 1; 2 and more when it is no matter of degree.
     pub effort: f64,
-    /// `with 200Mi less memory`.
+    /// `with 1Gi memory instead of 2Gi`.
     pub says: String,
 }
 

@@ -178,7 +178,7 @@ fn set_not_ready(conditions: &mut Vec<Condition>) {
         "type": tombolo_model::condition::READY,
         "status": "False",
         "reason": "WhatIf",
-        "message": "it has failed, supposedly",
+        "message": "it is assumed to have failed",
         "lastTransitionTime": "1970-01-01T00:00:00Z",
     });
     conditions.extend(serde_json::from_value::<Condition>(supposed));

@@ -43,7 +43,7 @@ pub(super) fn of(compiled: &Compiled<'_, '_>, item: ItemId) -> Option<Conflict> 
         masks.push(mask);
     }
     if masks.contains(&0) {
-        let reasons = vec!["all nodes that would do had a violation of a policy lately".to_owned()];
+        let reasons = vec!["a policy was violated recently on every node that would do".to_owned()];
         let suggestion = Some("wait, or take the policy back".to_owned());
         return Some(Conflict { reasons, suggestion });
     }

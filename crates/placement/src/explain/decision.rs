@@ -244,7 +244,7 @@ impl<'r, 'c, 'a> Reasons<'r, 'c, 'a> {
     fn against(&self, item: ItemId, choice: Choice, other: Candidate) -> String {
         let problem = &self.compiled.problem;
         if problem.items[item].barred.contains(&other.node) {
-            return "it was in violation of a policy there".to_owned();
+            return "it violated a policy there".to_owned();
         }
         let (here, there) =
             (self.compiled.nodes[choice.node.at()], self.compiled.nodes[other.node.at()]);

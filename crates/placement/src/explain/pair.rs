@@ -63,7 +63,7 @@ pub fn pair<A: Borrow<App>>(
     };
     let barred = &compiled.problem.items[item].barred;
     if compiled.at[node as usize].is_some_and(|at| barred.contains(&at)) {
-        failing.push("it was in violation of a policy there lately".to_owned());
+        failing.push("it violated a policy there recently".to_owned());
     }
     // A name that nothing has keeps it off every node.
     if let Some(ask) = compiled.ask(item).filter(|_| !failing.is_empty()) {

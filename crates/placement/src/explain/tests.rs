@@ -25,7 +25,7 @@ fn names_the_needs_in_conflict_and_the_cheapest_change() {
         a/0: no place
           needs architecture arm64; the only node that meets the rest, big, is amd64
           needs 4.2Gi memory; the only node that meets the rest, edge-7, has 4Gi
-          -> node edge-7 would fit with 200Mi less memory
+          -> node edge-7 would fit with 4Gi memory instead of 4.2Gi
     "#]]
     .assert_eq(&shown(&plan));
 }
@@ -399,13 +399,13 @@ fn a_silent_node_that_is_held_by_others_is_silent_first() {
     expect![[r#"
         x/0: no place
           site a is silent since 2024-01-01 00:00 UTC: no heartbeat for 60 s
-          -> node a1 would fit if it were ready and with 2 cpu less
+          -> node a1 would fit if it were ready and with 1 cpu instead of 3
     "#]]
     .assert_eq(&of("silent", "silent"));
     expect![[r#"
         x/0: no place
           node a1 is cordoned
-          -> node a1 would fit if it were not cordoned and with 2 cpu less
+          -> node a1 would fit if it were not cordoned and with 1 cpu instead of 3
     "#]]
     .assert_eq(&of("cordoned", "cordoned"));
     // One that is open and too small says what is missing: the other is as full.
@@ -413,7 +413,7 @@ fn a_silent_node_that_is_held_by_others_is_silent_first() {
         x/0: no place
           needs 3 cpu; the only node that meets the rest, a2, has 1
           needs site a; the only node that meets the rest, b1, is at b
-          -> node a2 would fit with 2 cpu less
+          -> node a2 would fit with 1 cpu instead of 3
     "#]]
     .assert_eq(&of("cordoned", ""));
 }

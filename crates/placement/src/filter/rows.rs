@@ -71,8 +71,8 @@ pub(crate) const NEEDS: &[Need] = &[
         admits: |look, _| look.ask.engine_on(look.row()).is_some(),
         wants: |ask, _| format!("an engine that can run it ({})", engines(ask)),
         has: |look, _| match look.row().also {
-            None => format!("its site runs {}", look.row().engine),
-            Some(also) => format!("it runs {} and {also}", look.row().engine),
+            None => format!("has {}", look.row().engine),
+            Some(also) => format!("has {} and {also}", look.row().engine),
         },
         mend: |look, _| {
             let engine = look.row().engine;
@@ -123,7 +123,8 @@ pub(crate) const NEEDS: &[Need] = &[
         has: |look, _| format!("has {}", words::cpu(look.left.cpu_millis)),
         mend: |look, _| {
             let (need, has) = (look.ask.demand.cpu_millis, look.left.cpu_millis);
-            lacking(need, has, |less| format!("with {} cpu less", words::cpu(less)))
+            let (asked, left) = (words::cpu(need), words::cpu(has));
+            lacking(need, has, format!("with {left} cpu instead of {asked}"))
         },
     },
     Need {
@@ -137,7 +138,8 @@ pub(crate) const NEEDS: &[Need] = &[
         has: |look, _| format!("has {}", words::bytes_left(look.left.memory_bytes)),
         mend: |look, _| {
             let (need, has) = (look.ask.demand.memory_bytes, look.left.memory_bytes);
-            lacking(need, has, |less| format!("with {} less memory", words::bytes(less)))
+            let (asked, left) = words::bytes_both(need, has);
+            lacking(need, has, format!("with {left} memory instead of {asked}"))
         },
     },
     Need {
@@ -151,7 +153,8 @@ pub(crate) const NEEDS: &[Need] = &[
         has: |look, _| format!("has {}", words::bytes_left(look.left.storage_bytes)),
         mend: |look, _| {
             let (need, has) = (look.ask.demand.storage_bytes, look.left.storage_bytes);
-            lacking(need, has, |less| format!("with {} less storage", words::bytes(less)))
+            let (asked, left) = words::bytes_both(need, has);
+            lacking(need, has, format!("with {left} storage instead of {asked}"))
         },
     },
     Need {
@@ -165,7 +168,7 @@ pub(crate) const NEEDS: &[Need] = &[
         has: |look, _| format!("has {}", look.left.gpu),
         mend: |look, _| {
             let (need, has) = (look.ask.demand.gpu, look.left.gpu);
-            lacking(need, has, |less| format!("with {less} gpu less"))
+            lacking(need, has, format!("with {has} gpu instead of {need}"))
         },
     },
     Need {
@@ -446,9 +449,8 @@ pub(super) fn mend(effort: f64, says: impl Into<String>) -> Mend {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a share for comparing, not for counting")]
-fn lacking(need: u64, has: u64, says: impl Fn(u64) -> String) -> Mend {
-    let less = need.saturating_sub(has);
-    mend(less as f64 / need.max(1) as f64, says(less))
+fn lacking(need: u64, has: u64, says: String) -> Mend {
+    mend(need.saturating_sub(has) as f64 / need.max(1) as f64, says)
 }
 
 fn lower_floor(what: &str, level: u8, score: Option<u8>) -> Mend {

@@ -43,16 +43,16 @@ fn says_what_is_missing_and_by_how_much() {
         "cpu=1.5 memory=6Gi storage=1Gi",
         json!({"needs": {"cpu": 2, "memory": "7Gi", "storage": "10Gi"}}),
         expect![[r#"
-        needs 2 cpu, has 1.5 | would fit with 0.5 cpu less
-        needs 7Gi memory, has 6Gi | would fit with 1Gi less memory
-        needs 10Gi storage, has 1Gi | would fit with 9Gi less storage
+        needs 2 cpu, has 1.5 | would fit with 1.5 cpu instead of 2
+        needs 7Gi memory, has 6Gi | would fit with 6Gi memory instead of 7Gi
+        needs 10Gi storage, has 1Gi | would fit with 1Gi storage instead of 10Gi
     "#]],
     );
     check(
         "cpu=1",
         json!({"needs": {"gpu": 1}}),
         expect![[r#"
-        needs 1 gpu, has 0 | would fit with 1 gpu less
+        needs 1 gpu, has 0 | would fit with 0 gpu instead of 1
     "#]],
     );
     check(
@@ -247,7 +247,7 @@ fn compares_how_a_node_fares() {
         "",
         json!({"run": [{"process": {"command": ["x"]}}]}),
         expect![[r#"
-        needs an engine that can run it (host), its site runs docker | would fit with a way to run it on docker
+        needs an engine that can run it (host), has docker | would fit with a way to run it on docker
     "#]],
     );
     check(
@@ -259,7 +259,7 @@ fn compares_how_a_node_fares() {
         "",
         json!({"needs": {"engines": ["kubernetes"]}}),
         expect![[r#"
-        needs an engine that can run it (kubernetes), its site runs docker | would fit with a way to run it on docker
+        needs an engine that can run it (kubernetes), has docker | would fit with a way to run it on docker
     "#]],
     );
 }

@@ -396,10 +396,10 @@ fn huge_numbers_are_only_too_much() {
         expect![[r#"
             a/0: no place
               needs 15Ei memory; the nearest of 3 nodes, a1, has 8Gi
-              -> node a1 would fit with 18446744073709547 cpu less and with 15Ei less memory
+              -> node a1 would fit with 4 cpu instead of 18446744073709551 and with 8Gi memory instead of 15Ei
             a/1: no place
               needs 15Ei memory; the nearest of 3 nodes, a1, has 8Gi
-              -> node a1 would fit with 18446744073709547 cpu less and with 15Ei less memory
+              -> node a1 would fit with 4 cpu instead of 18446744073709551 and with 8Gi memory instead of 15Ei
         "#]],
     );
 }

@@ -241,7 +241,7 @@ fn giving_up_the_lease_counts_at_once() {
         &["0 node a v1", "7 node a released", "90 node a v3"],
         expect![[r#"
             0: Node a becomes Ready: heartbeat from agent-a [Heartbeat]
-            7: Node a becomes NotReady: has given up its lease, as at a shutdown [Released]
+            7: Node a becomes NotReady: its agent has signed off, as at a shutdown [Released]
             90: Node a becomes Ready: heartbeat from agent-a [Heartbeat]
         "#]],
     );
@@ -319,14 +319,14 @@ fn a_node_that_comes_later_is_ready_with_its_site_and_leaves_with_it() {
         expect![[r#"
             0: Site alps becomes Ready: heartbeat from agent-alps [Heartbeat]
             16: Node late becomes Ready: heartbeat from agent-alps [Heartbeat]
-            20: Site alps becomes NotReady: has given up its lease, as at a shutdown [Released]
-            20: Node late becomes NotReady: has given up its lease, as at a shutdown [Released]
+            20: Site alps becomes NotReady: its agent has signed off, as at a shutdown [Released]
+            20: Node late becomes NotReady: its agent has signed off, as at a shutdown [Released]
         "#]],
     );
     check(
         &["0 site alps -", "0 node a@alps - of-site", "60 end"],
         expect![[r#"
-        40: Site alps becomes NotReady: none of its nodes is ready, of 1 [NoNodeReady]
+        40: Site alps becomes NotReady: 0 of 1 nodes ready [NoNodeReady]
         40: Node a becomes NotReady: has never sent a heartbeat [NeverHeard]
     "#]],
     );
@@ -382,7 +382,7 @@ fn a_site_without_a_lease_follows_its_nodes() {
             0: Node c becomes Ready: heartbeat from agent-c [Heartbeat]
             0: Site alps becomes Ready: 2 of 2 nodes ready [NodesReady]
             20: Node a becomes NotReady: no heartbeat for 20 s, lease lasts 20 s [HeartbeatLost]
-            40: Site alps becomes NotReady: none of its nodes is ready, of 2 [NoNodeReady]
+            40: Site alps becomes NotReady: 0 of 2 nodes ready [NoNodeReady]
             40: Node b becomes NotReady: no heartbeat for 40 s, lease lasts 40 s [HeartbeatLost]
             40: Node c becomes NotReady: no heartbeat for 40 s, lease lasts 40 s [HeartbeatLost]
             80: Site alps becomes Ready: 1 of 2 nodes ready [NodesReady]
@@ -396,7 +396,7 @@ fn a_site_waits_for_nodes_that_are_not_judged_yet() {
     check(
         &["0 node a@alps -", "0 site alps -", "60 end"],
         expect![[r#"
-            40: Site alps becomes NotReady: none of its nodes is ready, of 1 [NoNodeReady]
+            40: Site alps becomes NotReady: 0 of 1 nodes ready [NoNodeReady]
             40: Node a becomes NotReady: has never sent a heartbeat [NeverHeard]
         "#]],
     );

@@ -178,7 +178,7 @@ fn rolled_back(view: &View<'_>, verdict: &Verdict) -> Option<String> {
     let mut text = format!("{} {why}", place(first));
     let others: Vec<String> = failed[1..].iter().map(|(at, _)| place(at)).collect();
     if !others.is_empty() {
-        text.push_str(&format!("; so did {}", some_of(&others)));
+        text.push_str(&format!("; {} did so too", some_of(&others)));
     }
     Some(text)
 }
@@ -187,10 +187,10 @@ fn rolled_back(view: &View<'_>, verdict: &Verdict) -> Option<String> {
 fn conflict(unplaced: &[Unplaced]) -> String {
     let Some(first) = unplaced.first() else { return String::new() };
     let (has, also) = match (first.gave_up_after, unplaced.len()) {
-        (None, ..=2) => ("has no place", "neither has"),
-        (None, _) => ("has no place", "neither have"),
-        (Some(_), ..=2) => ("waits for a place", "so does"),
-        (Some(_), _) => ("waits for a place", "so do"),
+        (None, ..=2) => ("has no place", "has no place either"),
+        (None, _) => ("has no place", "have no place either"),
+        (Some(_), ..=2) => ("waits for a place", "waits for one too"),
+        (Some(_), _) => ("waits for a place", "wait for one too"),
     };
     let mut text = format!("{}/{} {has}: ", first.component, first.replica);
     text.push_str(&first.reasons.join("; "));
@@ -200,7 +200,7 @@ fn conflict(unplaced: &[Unplaced]) -> String {
     let others: Vec<String> =
         unplaced[1..].iter().map(|one| format!("{}/{}", one.component, one.replica)).collect();
     if !others.is_empty() {
-        text.push_str(&format!("; {also} {}", some_of(&others)));
+        text.push_str(&format!("; {} {also}", some_of(&others)));
     }
     text
 }

@@ -313,7 +313,7 @@ fn takes_nothing_apart_when_there_is_no_place_for_all() {
     check_actions(
         &stage,
         expect![[r#"
-            write the status: Unplaceable: data/0 has no place: needs 9 cpu; the only node, a1, has 4; node a1 would fit with 5 cpu less; neither has web/0
+            write the status: Unplaceable: data/0 has no place: needs 9 cpu; the only node, a1, has 4; node a1 would fit with 4 cpu instead of 9; web/0 has no place either
         "#]],
     );
     stage.settle();

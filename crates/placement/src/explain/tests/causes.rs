@@ -485,28 +485,6 @@ fn mend(unplaced: &Unplaced) -> Option<Mend> {
     Some(Mend { node: None, clauses: rest.split('|').map(str::to_owned).collect() })
 }
 
-fn bytes(text: &str) -> f64 {
-    let units = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40)];
-    let number = |text: &str| text.parse::<f64>().unwrap();
-    let found = units.iter().find(|(unit, _)| text.ends_with(unit));
-    found.map_or_else(
-        || number(text),
-        |(unit, shift)| {
-            number(text.trim_end_matches(unit)) * f64::from(1u32 << (shift - 10)) * 1024.0
-        },
-    )
-}
-
-fn cores(value: &Value) -> f64 {
-    match value.as_str() {
-        Some(text) if text.ends_with('m') => {
-            text.trim_end_matches('m').parse::<f64>().unwrap() / 1000.0
-        }
-        Some(text) => text.parse().unwrap(),
-        None => value.as_f64().unwrap(),
-    }
-}
-
 /// Takes a name that does not exist out of an App and puts another one in.
 fn rename(value: &mut Value, wrong: &str, meant: &str) {
     match value {
@@ -676,17 +654,14 @@ fn about_the_app(case: &mut Case, component: &str, said: &[&str]) -> bool {
 
 fn about_needs(needs: &mut Value, said: &[&str]) -> bool {
     match said {
-        ["with", less, "cpu", "less"] => {
-            let left = cores(&needs["cpu"]) - less.parse::<f64>().unwrap();
-            needs["cpu"] = json!(format!("{:.0}m", left * 1000.0));
+        ["with", cpu, "cpu", "instead", "of", _] => {
+            needs["cpu"] = json!(format!("{:.0}m", cpu.parse::<f64>().unwrap() * 1000.0));
         }
-        ["with", less, "less", what @ ("memory" | "storage")] => {
-            let left = bytes(needs[*what].as_str().unwrap()) - bytes(less);
-            needs[*what] = json!(format!("{}", left.floor().max(0.0)));
+        ["with", left, what @ ("memory" | "storage"), "instead", "of", _] => {
+            needs[*what] = json!(left)
         }
-        ["with", less, "gpu", "less"] => {
-            let left = needs["gpu"].as_u64().unwrap() - less.parse::<u64>().unwrap();
-            needs["gpu"] = json!(left);
+        ["with", gpu, "gpu", "instead", "of", _] => {
+            needs["gpu"] = json!(gpu.parse::<u64>().unwrap());
         }
         ["with", "gpu", "memory", memory, "instead", "of", _] => needs["gpuMemory"] = json!(memory),
         ["without", "device", name] => {

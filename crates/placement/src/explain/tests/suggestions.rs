@@ -49,16 +49,6 @@ impl Case {
     }
 }
 
-fn bytes(text: &str) -> f64 {
-    let units = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40)];
-    match units.iter().find(|(unit, _)| text.ends_with(unit)) {
-        Some((unit, shift)) => {
-            text.trim_end_matches(unit).parse::<f64>().unwrap() * (1u64 << shift) as f64
-        }
-        None => text.parse().unwrap(),
-    }
-}
-
 /// One component and needs that no node meets.
 fn single(seed: u64) -> Case {
     let mut dice = Dice::new(seed);
@@ -110,7 +100,7 @@ fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }
 
-/// `node n1 would fit with 2 cpu less and if it could run on arm64`, done.
+/// `node n1 would fit with 1 cpu instead of 3 and if it could run on arm64`, done.
 fn do_single(case: &mut Case, suggestion: &str) {
     let (node, changes) =
         suggestion.strip_prefix("node ").unwrap().split_once(" would fit ").unwrap();
@@ -120,14 +110,10 @@ fn do_single(case: &mut Case, suggestion: &str) {
         let said: Vec<&str> = said.iter().map(String::as_str).collect();
         let needs = &mut case.component("a")["needs"];
         match said.as_slice() {
-            ["with", less, "cpu", "less"] => {
-                let left = needs["cpu"].as_f64().unwrap() - less.parse::<f64>().unwrap();
-                needs["cpu"] = json!(left);
+            ["with", cpu, "cpu", "instead", "of", _] => {
+                needs["cpu"] = json!(cpu.parse::<f64>().unwrap());
             }
-            ["with", less, "less", "memory"] => {
-                let left = bytes(needs["memory"].as_str().unwrap()) - bytes(less);
-                needs["memory"] = json!(format!("{}", left.floor().max(0.0)));
-            }
+            ["with", memory, "memory", "instead", "of", _] => needs["memory"] = json!(memory),
             ["if", "it", "could", "run", "on", arch] => needs["arch"] = json!([arch]),
             ["with", "security", score, "instead", "of", _] => {
                 needs["security"] = json!(score.parse::<u8>().unwrap());
