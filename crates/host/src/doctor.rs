@@ -47,7 +47,7 @@ impl fmt::Display for Doctor {
         }
         let to_mend = self.to_mend();
         if !to_mend.is_empty() {
-            writeln!(f, "\nTo mend, the gravest first")?;
+            writeln!(f, "\nTo fix, the most serious first")?;
         }
         for row in to_mend {
             writeln!(f, "  {:<13} {}\n  {:<13} {}", row.id, row.why, "", row.mend)?;

@@ -29,7 +29,8 @@ use crate::named::named;
     ),
     printcolumn(
         name = "Expires",
-        type_ = "date",
+        // A date in the future has no age.
+        type_ = "string",
         json_path = ".spec.expires",
         description = "Until when it is valid"
     ),

@@ -90,12 +90,12 @@ fn sample(line: &str, open_metrics: bool, limits: &Limits) -> Result<(Labels, Sa
     }
     let mut words = reader.rest.split_ascii_whitespace();
     let value = words.next().ok_or("there is no value")?;
-    let value = number(value).ok_or_else(|| format!("{value:?} is no number"))?;
+    let value = number(value).ok_or_else(|| format!("{value:?} is not a number"))?;
     let at_ms = match words.next().filter(|word| *word != "#") {
         None => limits.default_ms.ok_or("there is no time after the value")?,
         Some(word) => {
             let time = number(word).filter(|time| time.is_finite());
-            let time = time.ok_or_else(|| format!("{word:?} is no time"))?;
+            let time = time.ok_or_else(|| format!("{word:?} is not a time"))?;
             let seconds = open_metrics || time.abs() < MILLISECONDS_MIN;
             let ms = if seconds { time * 1000.0 } else { time };
             if ms.abs() > 9e15 {
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_complaint_names_the_line() {
-        refused("up 1 1\nup x 1", "line 2: \"x\" is no number");
+        refused("up 1 1\nup x 1", "line 2: \"x\" is not a number");
         refused("up 1", "line 1: there is no time after the value");
         refused("up{a=\"b} 1 1", "line 1: a quote is not closed");
         refused(

@@ -175,5 +175,5 @@ async fn files_are_asked_without_a_server() {
     let broken = tombolo.file("broken.om", "queue 1 x\n").display().to_string();
     let wrong = tombolo.shell(&["query", "queue", "--samples", &broken]).await;
     assert_eq!(wrong.code, Some(USAGE));
-    assert!(wrong.stderr.contains("line 1: \"x\" is no time"), "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("line 1: \"x\" is not a time"), "{}", wrong.stderr);
 }

@@ -48,7 +48,7 @@ pub(super) fn run(listen: &str) -> Result<(), String> {
         if store.ask("POST", "/seen", &body)?.is_none() {
             put_back(&mut seen.lock().unwrap_or_else(PoisonError::into_inner), told);
         } else if round % TELL_EVERY == 0 {
-            say(&format!("passed {} frames on to the store", told.frames));
+            say(&format!("frames passed on to the store: {}", told.frames));
         }
     }
     Ok(())

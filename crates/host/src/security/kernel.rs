@@ -59,7 +59,7 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "TMB-KERN-007",
         title: "links in folders for all cannot mislead",
-        why: "A link laid in the right moment makes a program of root's write into another file.",
+        why: "A link that is placed at the right moment makes a program of root write into another file.",
         mend: "Set `fs.protected_symlinks` and `fs.protected_hardlinks` to 1.",
         weight: 5,
         check: |facts| {

@@ -69,8 +69,8 @@ reasons! {
     }
     ImageDenied {
         on: "App, Assignment", blames: User,
-        sentence: "the registry refuses us image {image}",
-        help: "Give the node the right to pull {image}, or use a public image.",
+        sentence: "the registry does not let the node pull image {image}",
+        help: "Log the engine of the node in to the registry, or use a public image.",
     }
     PortTaken {
         on: "App, Assignment", blames: Node,
@@ -97,7 +97,7 @@ reasons! {
     NoSuchFolder {
         on: "App, Assignment", blames: Node,
         sentence: "working directory {path} does not exist",
-        help: "Make the folder {path}, or leave the working directory out.",
+        help: "Create the folder {path}, or leave the working directory out.",
     }
     NoSuchUser {
         on: "App, Assignment", blames: Node,
@@ -305,7 +305,7 @@ reasons! {
     }
     Abandoned {
         on: "Assignment", blames: Nobody,
-        sentence: "it is let go of, although its agent has not said that it is down: {why}",
+        sentence: "the server waits for it no longer, although its agent has not said that it is down: {why}",
         help: "",
     }
 
@@ -318,7 +318,7 @@ reasons! {
     Degraded {
         on: "App", blames: Unknown,
         sentence: "waiting for {instances}",
-        help: "`tombolo get assignments` says how far each instance is.",
+        help: "`tombolo get assignments` shows how far each instance has come.",
     }
     Placing {
         on: "App", blames: Nobody,
@@ -372,18 +372,18 @@ reasons! {
     HeartbeatLost {
         on: "Node, Site", blames: Network,
         sentence: "no heartbeat for {silent} s, lease lasts {lease} s",
-        help: "Look whether the machine is on, its agent runs and its network reaches the server.",
+        help: "Check that the machine is on, its agent runs and its network reaches the server.",
     }
     LinkSilent {
         on: "Node", blames: Network,
         sentence: "no heartbeat for {silent} s, but {sibling} still reaches the machine: its link \
                    or its agent is down",
-        help: "Look whether its agent runs and its network reaches the server.",
+        help: "Check that its agent runs and its network reaches the server.",
     }
     NodeSilent {
         on: "Assignment, Node, answer", blames: Network,
         sentence: "no heartbeat for {silent} s, and {sibling} does not reach the machine either",
-        help: "Look whether the machine is on.",
+        help: "Check that the machine is on.",
     }
     NeverHeard {
         on: "Node, Site", blames: Network,
@@ -392,13 +392,13 @@ reasons! {
     }
     Released {
         on: "Node, Site", blames: Nobody,
-        sentence: "has given up its lease, as at a shutdown",
+        sentence: "its agent has signed off, as at a shutdown",
         help: "",
     }
     SaidDown {
         on: "Node", blames: Node,
         sentence: "the agent of its site says that it is down: {why}",
-        help: "Look what the cluster of the site says of the machine.",
+        help: "Check what the site's cluster says about the machine.",
     }
     NodesReady {
         on: "Site", blames: Nobody,
@@ -407,7 +407,7 @@ reasons! {
     }
     NoNodeReady {
         on: "Site", blames: Node,
-        sentence: "none of its nodes is ready, of {all}",
+        sentence: "0 of {all} nodes ready",
         help: "`tombolo get nodes` says why for each.",
     }
     SiteReady {
@@ -454,7 +454,7 @@ reasons! {
     }
     AllKnown {
         on: "Node", blames: Nobody,
-        sentence: "the server knows all that runs",
+        sentence: "the server knows everything that runs here",
         help: "",
     }
     Forgotten {
@@ -552,7 +552,7 @@ reasons! {
     LoopDied {
         on: "Namespace tombolo-system, Node", blames: Unknown,
         sentence: "the loop {loop} has died and is started again: {why}",
-        help: "The log of its process says more; a loop that dies again and again is a bug of ours.",
+        help: "The log of its process says more; a loop that dies again and again is a bug in Tombolo.",
     }
     LoopLate {
         on: "Namespace tombolo-system", blames: Unknown,
@@ -561,7 +561,7 @@ reasons! {
     }
     LoopOnTime {
         on: "Namespace tombolo-system", blames: Nobody,
-        sentence: "the loop {loop} is late no longer",
+        sentence: "the loop {loop} is no longer late",
         help: "",
     }
     LoopsOnTime {
