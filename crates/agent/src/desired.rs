@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use ring::digest::{Context, SHA256};
-use tombolo_driver::{Entry, Error, STOP_GRACE_DEFAULT, Secret, Spec, Workload};
+use tombolo_driver::{Absent, Entry, Error, STOP_GRACE_DEFAULT, Secret, Spec, Workload};
 use tombolo_identity::Remit;
 use tombolo_model::app::DisconnectAction;
 use tombolo_model::assignment::Peer;
@@ -159,7 +159,11 @@ pub fn resolve(
     entries: &Entries,
     nearby: &Nearby,
 ) -> Result<Spec, Error> {
-    let find = |entry: Entry<'_>| look_up(assignment, entries, entry).map(Secret::new);
+    let find = |entry: Entry<'_>| match look_up(assignment, entries, entry) {
+        Some(value) => Ok(Secret::new(value)),
+        None if entries.contains_key(&source(assignment, entry)) => Err(Absent::Entry),
+        None => Err(Absent::Object),
+    };
     let mut spec = Spec::resolve(assignment, revision, &find)?;
     spec.address = nearby.address;
     let file = peers_file(&mut spec, assignment, nearby);

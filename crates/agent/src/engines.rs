@@ -57,7 +57,7 @@ impl FromStr for DockerAt {
             "none" => Ok(DockerAt::Nowhere),
             path if path.starts_with('/') => Ok(DockerAt::Socket(path.into())),
             _ => Err(format!(
-                "{text:?} is no Docker engine of this machine: name its socket, such as \
+                "{text:?} is not a Docker engine on this machine: name its socket, such as \
                  {SOCKET_DEFAULT}, or say none"
             )),
         }

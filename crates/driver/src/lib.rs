@@ -35,8 +35,8 @@ pub use session::{
     Source, TerminalSize,
 };
 pub use spec::{
-    Container, Deadline, Entry, FilePlaced, LOOPBACK, Origin, Port, Process, STOP_GRACE_DEFAULT,
-    Spec, Workload,
+    Absent, Container, Deadline, Entry, FilePlaced, LOOPBACK, Origin, Port, Process,
+    STOP_GRACE_DEFAULT, Spec, Workload,
 };
 
 /// An engine that runs workloads. Every call may be made again after it failed or was cut short,

@@ -152,7 +152,7 @@ impl Spec {
     pub fn resolve(
         assignment: &Assignment,
         revision: u64,
-        look_up: &dyn Fn(Entry<'_>) -> Option<Secret>,
+        look_up: &dyn Fn(Entry<'_>) -> Result<Secret, Absent>,
     ) -> Result<Spec> {
         let metadata = &assignment.metadata;
         let spec = &assignment.spec;
@@ -255,7 +255,7 @@ impl<'a> Named<'a> {
 
     fn env(
         &self,
-        look_up: &dyn Fn(Entry<'_>) -> Option<Secret>,
+        look_up: &dyn Fn(Entry<'_>) -> Result<Secret, Absent>,
         missing: &mut BTreeSet<String>,
     ) -> BTreeMap<String, Secret> {
         let plain = self.env.into_iter().flatten();
@@ -263,8 +263,8 @@ impl<'a> Named<'a> {
             plain.map(|(name, value)| (name.clone(), Secret::from(value.as_str()))).collect();
         for (name, key) in self.secret_env.into_iter().flatten() {
             match look_up(Entry::Secret(key)) {
-                Some(value) => _ = env.insert(name.clone(), value),
-                None => _ = missing.insert(described(Entry::Secret(key))),
+                Ok(value) => _ = env.insert(name.clone(), value),
+                Err(absent) => _ = missing.insert(described(Entry::Secret(key), absent)),
             }
         }
         env
@@ -272,7 +272,7 @@ impl<'a> Named<'a> {
 
     fn files(
         &self,
-        look_up: &dyn Fn(Entry<'_>) -> Option<Secret>,
+        look_up: &dyn Fn(Entry<'_>) -> Result<Secret, Absent>,
         missing: &mut BTreeSet<String>,
     ) -> Vec<FilePlaced> {
         let mut files = Vec::with_capacity(self.files.len());
@@ -284,22 +284,35 @@ impl<'a> Named<'a> {
             };
             let content = match entry {
                 Some(entry) => look_up(entry),
-                None => Some(Secret::from(file.content.as_deref().unwrap_or_default())),
+                None => Ok(Secret::from(file.content.as_deref().unwrap_or_default())),
             };
             match (content, entry) {
-                (Some(content), _) => files.push(FilePlaced { path: file.path.clone(), content }),
-                (None, Some(entry)) => _ = missing.insert(described(entry)),
-                (None, None) => (),
+                (Ok(content), _) => files.push(FilePlaced { path: file.path.clone(), content }),
+                (Err(absent), Some(entry)) => _ = missing.insert(described(entry, absent)),
+                (Err(_), None) => (),
             }
         }
         files
     }
 }
 
-fn described(entry: Entry<'_>) -> String {
-    match entry {
-        Entry::Secret(key) => format!("Secret {:?} with an entry {:?}", key.name, key.key),
-        Entry::Config(key) => format!("ConfigMap {:?} with an entry {:?}", key.name, key.key),
+/// What is not there when an entry is not found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absent {
+    /// The Secret or the ConfigMap itself.
+    Object,
+    /// The entry in it.
+    Entry,
+}
+
+fn described(entry: Entry<'_>, absent: Absent) -> String {
+    let (kind, key) = match entry {
+        Entry::Secret(key) => ("Secret", key),
+        Entry::Config(key) => ("ConfigMap", key),
+    };
+    match absent {
+        Absent::Object => format!("{kind} {:?} with an entry {:?}", key.name, key.key),
+        Absent::Entry => format!("entry {:?} in the {kind} {:?}", key.key, key.name),
     }
 }
 

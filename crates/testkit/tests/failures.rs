@@ -94,6 +94,8 @@ async fn an_entry_that_is_added_to_a_secret_is_noticed_soon() {
         "secretEnv": {"PASSWORD": {"name": "db", "key": "pass"}}}});
     apply(tombolo, "web", run, json!({})).await;
     until_said(tombolo, &["get", "apps", "web"], &["NoSuchEntry"]).await;
+    until_said(tombolo, &["why", "web"], &["there is no entry \"pass\" in the Secret \"db\""])
+        .await;
     tombolo.shell_with(&["apply", "-f", "-"], &secret("pass")).await.ok();
     tombolo.shell(&["wait", "app/web", "--for=condition=Ready", "--timeout=60s"]).await.ok();
 }

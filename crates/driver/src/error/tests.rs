@@ -70,8 +70,8 @@ fn an_error_says_what_its_row_in_the_table_says() {
               Check the name and the tag of web:1, or push it to its registry.
             ImageOutOfReach: image web:1 is not on the node and its registry cannot be reached
               It starts by itself once the registry is reached; or load web:1 on the node by hand.
-            ImageDenied: the registry refuses us image web:1
-              Give the node the right to pull web:1, or use a public image.
+            ImageDenied: the registry does not let the node pull image web:1
+              Log the engine of the node in to the registry, or use a public image.
             PortTaken: tcp port 80 of the node is taken by nginx
               End what listens on port 80, choose another port, or let the component take any free one.
             PortTaken: udp port 80 of the node is taken
@@ -85,7 +85,7 @@ fn an_error_says_what_its_row_in_the_table_says() {
             NotExecutable: command "run" may not be executed
               Make "run" an executable file for the user that runs it.
             NoSuchFolder: working directory "/srv" does not exist
-              Make the folder "/srv", or leave the working directory out.
+              Create the folder "/srv", or leave the working directory out.
             NoSuchUser: user "web" does not exist on the node
               Add the user "web" to the node, or leave it out.
             NotPermitted: not permitted to write a file

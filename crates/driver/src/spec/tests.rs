@@ -21,10 +21,11 @@ fn check(run: Value, expose: Value, expected: Expect) {
     .unwrap();
     let look_up = |entry: Entry<'_>| match entry {
         Entry::Secret(key) if key.name == "db" && key.key == "password" => {
-            Some(Secret::from("hunter2"))
+            Ok(Secret::from("hunter2"))
         }
-        Entry::Config(key) if key.name == "web" && key.key == "page" => Some(Secret::from("<p>")),
-        Entry::Secret(_) | Entry::Config(_) => None,
+        Entry::Config(key) if key.name == "web" && key.key == "page" => Ok(Secret::from("<p>")),
+        Entry::Secret(key) if key.name == "db" => Err(Absent::Entry),
+        Entry::Secret(_) | Entry::Config(_) => Err(Absent::Object),
     };
     let text = match Spec::resolve(&assignment, 1, &look_up) {
         Ok(spec) => {
@@ -78,7 +79,7 @@ fn every_missing_entry_is_told() {
         }}),
         json!([]),
         expect![[r#"
-            there is no ConfigMap "www" with an entry "page", no Secret "db" with an entry "pass"
+            there is no ConfigMap "www" with an entry "page", no entry "pass" in the Secret "db"
         "#]],
     );
 }
@@ -139,7 +140,7 @@ fn a_port_is_open_to_its_own_node_unless_the_assignment_says_more() {
             },
         }))
         .unwrap();
-        let mut spec = Spec::resolve(&assignment, 1, &|_| None).unwrap();
+        let mut spec = Spec::resolve(&assignment, 1, &|_| Err(Absent::Object)).unwrap();
         spec.address = Some(IpAddr::from([10, 0, 0, 7]));
         let on = |port: &Port| spec.opens_on(port.reach).map(|on| on.to_string());
         spec.ports.iter().map(|port| on(port).unwrap_or_default()).collect::<Vec<_>>()
