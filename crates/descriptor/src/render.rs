@@ -36,8 +36,12 @@ pub fn render_notes(source: Source<'_>, notes: &[Note], colour: Colour) -> Strin
             NoteKind::Assumed | NoteKind::Changed => page.paint.blue(kind.as_str()),
         };
         let place = page.place(*span);
-        let path = screen::visible(path);
-        let _ = writeln!(out, "{place}: {kind} {path}: {}", screen::visible(message));
+        let path = match path.is_empty() {
+            // It is about the whole text.
+            true => String::new(),
+            false => format!(" {}", screen::visible(path)),
+        };
+        let _ = writeln!(out, "{place}: {kind}{path}: {}", screen::visible(message));
     }
     out
 }

@@ -162,7 +162,9 @@ impl Filler<'_, '_, '_> {
             }
             (None, None) if operation.is_empty() => {
                 let what = format!("the variable {name} is not set in .env and taken as empty");
-                self.field.assumed(self.reader, &what);
+                self.field.warning(self.reader, "variable-empty", what).expecting(format!(
+                    "a line {name}=… in .env; the shell's environment is not asked"
+                ));
                 String::new()
             }
             (_, None) => {
