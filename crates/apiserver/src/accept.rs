@@ -40,6 +40,9 @@ pub const OF_A_LIST: &[Representation] = &[
     Representation::PartialObjectList,
 ];
 
+/// For a question that is answered and not kept.
+pub const OF_A_REVIEW: &[Representation] = &[Representation::Json];
+
 /// What the events of a watch carry; clients ask for it in the words of a list or of an object.
 pub const OF_A_WATCH: &[Representation] = &[
     Representation::Json,

@@ -117,6 +117,15 @@ fn json_error(error: &serde_json::Error) -> DecodeError {
 
 fn yaml_error(problem: &tombolo_yaml::Problem, text: &str) -> DecodeError {
     let at = Lines::new(text).position(problem.span.start);
+    if problem.code == "duplicate-key" {
+        // In the words of Kubernetes first, which tools look for.
+        let key = text.get(problem.span.range()).unwrap_or_default().trim_matches(['"', '\'']);
+        let (line, column) = (at.line, at.column);
+        return without_position(format!(
+            "line {line}: key {key:?} already set in map (the second is at column {column}); remove or \
+             rename one of the two"
+        ));
+    }
     let message = match &problem.expected {
         Some(expected) => format!("{}; expected {expected}", problem.message),
         None => problem.message.clone(),

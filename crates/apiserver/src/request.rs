@@ -234,6 +234,14 @@ impl Query {
             })
             .collect::<Result<_, Failure>>()?;
         let get = |key: &str| values.get(key).filter(|value| !value.is_empty()).cloned();
+        let watch = flag(&values, "watch")?.unwrap_or(false);
+        // The time that a client allows is its own to keep; one that cannot be read is a mistake all the same.
+        if let Some(text) = get("timeout").filter(|text| !watch && !is_duration(text)) {
+            let message = format!(
+                "invalid timeout specified in the request URL: {text:?}; give one such as 30s"
+            );
+            return Err(Failure::bad_request(message));
+        }
 
         Ok(Query {
             label_selector: get("labelSelector"),
@@ -249,7 +257,7 @@ impl Query {
                 "resourceVersionMatch",
                 &[("NotOlderThan", RevisionMatch::NotOlderThan), ("Exact", RevisionMatch::Exact)],
             )?,
-            watch: flag(&values, "watch")?.unwrap_or(false),
+            watch,
             bookmarks: flag(&values, "allowWatchBookmarks")?.unwrap_or(false),
             send_initial_events: flag(&values, "sendInitialEvents")?,
             timeout_seconds: number(&values, "timeoutSeconds")?,
@@ -315,6 +323,26 @@ fn number(values: &BTreeMap<String, String>, key: &str) -> Result<Option<u64>, F
             Failure::bad_request(format!("{key}: found {text:?}, expected a whole number"))
         }),
     }
+}
+
+/// As Go writes durations: `30s`, `1h2m`, `1.5m`, `0`.
+fn is_duration(text: &str) -> bool {
+    const UNITS: [&str; 7] = ["ns", "us", "µs", "ms", "s", "m", "h"];
+    let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if rest.is_empty() || rest == "0" {
+        return rest == "0";
+    }
+    let begins = |letter: char| letter.is_ascii_digit() || letter == '.';
+    while !rest.is_empty() {
+        let (number, tail) =
+            rest.split_at(rest.find(|letter| !begins(letter)).unwrap_or(rest.len()));
+        let (unit, tail) = tail.split_at(tail.find(begins).unwrap_or(tail.len()));
+        if number.parse::<f64>().is_err() || !UNITS.contains(&unit) {
+            return false;
+        }
+        rest = tail;
+    }
+    true
 }
 
 fn flag(values: &BTreeMap<String, String>, key: &str) -> Result<Option<bool>, Failure> {
@@ -425,6 +453,16 @@ mod tests {
     fn a_wrong_parameter_is_named_with_what_is_allowed() {
         let fails = |text: &str| Query::parse(&Method::PATCH, text).expect_err("wrong").message;
         assert_eq!(fails("limit=many"), r#"limit: found "many", expected a whole number"#);
+        assert_eq!(
+            fails("timeout=soon"),
+            r#"invalid timeout specified in the request URL: "soon"; give one such as 30s"#
+        );
+        for fine in ["timeout=30s", "timeout=1h2.5m", "timeout=0", "timeout=soon&watch=1"] {
+            assert!(Query::parse(&Method::GET, fine).is_ok(), "{fine}");
+        }
+        for wrong in ["timeout=30", "timeout=s", "timeout=1.2.3s", "timeout=1d", "timeout=-"] {
+            assert!(Query::parse(&Method::GET, wrong).is_err(), "{wrong}");
+        }
         assert_eq!(
             fails("fieldValidation=Loose"),
             r#"PatchOptions.meta.k8s.io "" is invalid: fieldValidation: Unsupported value: "Loose": supported values: "Ignore", "Warn", "Strict""#

@@ -144,6 +144,7 @@ impl Api {
             other => return self.document(&other, &parts),
         };
         if review::is_review(&target) {
+            negotiate(&parts.headers, accept::OF_A_REVIEW)?;
             let body = read_body(body).await?;
             let content_type = content_type(&parts.headers);
             return review::answer(self, &target, &subject, verb, content_type, &body);

@@ -164,10 +164,14 @@ async fn apply(call: &Call, body: &[u8]) -> Result<Answer, Failure> {
     Err(Failure::stale(kind, call.name()))
 }
 
-/// Tools that apply look for these words.
+/// Tools that apply look for these words, behind the path of each field: `.spec.x: field not declared in schema`.
 fn undeclared(mut failure: Failure) -> Failure {
+    let (start, end) = ("unknown field \"", '"');
     if failure.message.contains("strict decoding error: unknown field") {
-        failure.message.push_str(": field not declared in schema");
+        let fields = failure.message.split(start).skip(1).filter_map(|rest| rest.split_once(end));
+        let told: Vec<String> =
+            fields.map(|(field, _)| format!(".{field}: field not declared in schema")).collect();
+        failure.message = format!("{}; {}", failure.message, told.join("; "));
     }
     failure
 }

@@ -55,7 +55,7 @@ fn an_error_says_where_it_is() {
     check_yaml(
         "a: 1\na: 2",
         expect![[
-            r#"line 2 column 1: the key "a" is there twice; expected each key once; remove or rename one of the two"#
+            r#"line 2: key "a" already set in map (the second is at column 1); remove or rename one of the two"#
         ]],
     );
     check_yaml("a: 1\n---\nb: 2", expect!["expected one document, found 2"]);

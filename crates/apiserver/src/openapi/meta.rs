@@ -35,7 +35,7 @@ pub(super) fn type_properties() -> [(String, Value); 2] {
     [
         (
             "apiVersion".to_owned(),
-            text("The group and the version in which the object is written."),
+            text("APIVersion defines the group and the version in which the object is written."),
         ),
         ("kind".to_owned(), text("What the object is, in CamelCase.")),
     ]

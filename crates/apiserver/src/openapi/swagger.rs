@@ -27,13 +27,24 @@ pub fn v2(kinds: &[impl Borrow<Kind>]) -> Value {
     }
     let definitions: BTreeMap<String, Value> = components(&kinds, &reviews)
         .into_iter()
-        .map(|(name, schema)| (name, definition(schema)))
+        .map(|(name, schema)| (name, definition(plain(schema))))
         .collect();
     json!({
         "swagger": "2.0",
         "info": {"title": "Tombolo", "version": env!("CARGO_PKG_VERSION")},
         "paths": paths, "definitions": definitions,
     })
+}
+
+/// An object that may have any fields is an object and no more, as Kubernetes has it in v2: its clients would
+/// refuse fields that a list of some does not name.
+fn plain(mut schema: Value) -> Value {
+    let open = schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true));
+    if let Some(fields) = schema.as_object_mut().filter(|_| open) {
+        fields
+            .retain(|name, _| matches!(name.as_str(), "type" | "x-kubernetes-group-version-kind"));
+    }
+    schema
 }
 
 fn operation(route: &Route) -> Value {

@@ -84,7 +84,7 @@ fn puts_the_shared_metadata_into_the_schema_of_a_kind() {
         expect![[r#"
         description: An application.
         properties:
-          apiVersion: {description:The group and the version in which the object is written.,type:string}
+          apiVersion: {description:APIVersion defines the group and the version in which the object is written.,type:string}
           kind: {description:What the object is, in CamelCase.,type:string}
           metadata:
             allOf: [{$ref:#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta}]
@@ -118,7 +118,7 @@ fn puts_the_shared_metadata_into_the_schema_of_a_kind() {
         expect![[r#"
         description: A list of objects of the kind App.
         properties:
-          apiVersion: {description:The group and the version in which the object is written.,type:string}
+          apiVersion: {description:APIVersion defines the group and the version in which the object is written.,type:string}
           items: {description:The objects of the kind App.,items:{$ref:#/components/schemas/dev.tombolo.v1alpha1.App},type:array}
           kind: {description:What the object is, in CamelCase.,type:string}
           metadata:
@@ -234,7 +234,7 @@ fn writes_v2_without_what_v2_does_not_know() {
         expect![[r#"
         description: An application.
         properties:
-          apiVersion: {description:The group and the version in which the object is written.,type:string}
+          apiVersion: {description:APIVersion defines the group and the version in which the object is written.,type:string}
           kind: {description:What the object is, in CamelCase.,type:string}
           metadata:
             $ref: #/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
