@@ -101,7 +101,7 @@ pub(crate) struct Globals {
     #[arg(long, global = true, value_name = "DURATION", default_value = "30s")]
     #[arg(value_parser = parse_duration, hide_default_value = false)]
     pub(crate) request_timeout: Duration,
-    /// Log what the client does to stderr; twice for everything.
+    /// Log what the client does to stderr; given twice, log everything.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 }

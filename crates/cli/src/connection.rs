@@ -24,6 +24,7 @@ use crate::{
     failure::{self, Exit, Failure},
 };
 
+use crate::files::is_part;
 use file::{known_context, read_kubeconfig};
 
 pub(crate) use file::kubeconfig_path;
@@ -158,7 +159,17 @@ impl Connection {
         let (namespace, plural) = (missing.namespace, missing.plural);
         let message = format!("{} in namespace {namespace}", failure.message);
         let hint = match others.as_slice() {
-            [] => format!("`tombolo get {plural} -A` lists what there is"),
+            [] => {
+                let (here, _) = path.rsplit_once('/').unwrap_or((path, ""));
+                let here = Query::default().with("limit", NAMES_MAX).after(here);
+                let list = self.get_plain(&here, JSON).await.ok();
+                let items = list.as_ref().and_then(|list| list["items"].as_array());
+                let names = items.into_iter().flatten();
+                let names = names.filter_map(|one| one["metadata"]["name"].as_str());
+                let near = nearest(missing.name, names);
+                let near = near.map(|near| format!("did you mean {near}? ")).unwrap_or_default();
+                format!("{near}`tombolo get {plural} -A` lists what there is")
+            }
             [other] => format!("namespace {other} has one of this name: -n {other}"),
             others => format!("namespaces {} have one of this name: -n", others.join(", ")),
         };
@@ -333,11 +344,14 @@ impl Connection {
             return Ok(resource.clone());
         }
         let failure = Failure::new(Exit::NotFound, format!("the server has no kind `{word}`"));
+        if let Some(instead) = instead_of(word) {
+            return Err(failure.hint(instead));
+        }
         let mut all = catalogue::built_in();
         all.extend_from_slice(resources);
         Err(match catalogue::suggestion(&all, word) {
             Some(suggestion) => failure.hint(format!("did you mean `{suggestion}`?")),
-            None => failure.hint("`tombolo get crds` lists the kinds that were added"),
+            None => failure.hint("`tombolo api-resources` lists those that it has"),
         })
     }
 
@@ -360,6 +374,10 @@ impl Connection {
         let near = all.iter().find(|resource| resource.kind == kind);
         Err(Failure::new(Exit::NotFound, message).hint(match near {
             Some(resource) => format!("it has one in {}", resource.api_version()),
+            None if is_part(kind) => format!(
+                "a {kind} is part of an App here: apply it together with the workload that it is \
+                 about, in one file or folder, or with several -f"
+            ),
             None => match nearest(kind, all.iter().map(|one| one.kind.as_str())) {
                 Some(kind) => format!("did you mean {kind}?"),
                 None => "apply its CustomResourceDefinition first".to_owned(),
@@ -381,6 +399,9 @@ impl Connection {
         self.discovered.get_or_try_init(ask).await.map(Vec::as_slice)
     }
 }
+
+/// Among how many names one is looked for that is like the one that was typed.
+const NAMES_MAX: &str = "500";
 
 /// A path that names an object in a namespace.
 #[derive(Debug, PartialEq, Eq)]
@@ -482,6 +503,42 @@ fn request(
         .map_err(|error| Failure::usage(format!("cannot make a request of `{path}`: {error}")))
 }
 
+/// Where to look instead, for those who know a cluster of Kubernetes.
+fn instead_of(word: &str) -> Option<&'static str> {
+    const INSTEAD: &[(&[&str], &str)] = &[
+        (
+            &["pod", "pods", "po"],
+            "instances are Assignments here: `tombolo get assignments` lists them",
+        ),
+        (
+            &[
+                "deployment",
+                "deployments",
+                "deploy",
+                "statefulset",
+                "statefulsets",
+                "sts",
+                "daemonset",
+                "daemonsets",
+                "ds",
+                "replicaset",
+                "replicasets",
+                "rs",
+                "job",
+                "jobs",
+                "cronjob",
+                "cronjobs",
+            ],
+            "a workload is a component of an App here: `tombolo get apps` lists them",
+        ),
+        (
+            &["service", "services", "svc", "ingress", "ingresses", "ing"],
+            "ports are said by `expose` in an App: `tombolo explain app.spec.components.expose`",
+        ),
+    ];
+    INSTEAD.iter().find(|(words, _)| words.contains(&word)).map(|(_, instead)| *instead)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -507,6 +564,14 @@ mod tests {
         for other in ["/api/v1/namespaces/lab", "/api/v1/namespaces/lab/secrets", "/version"] {
             assert_eq!(Missing::of(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn words_of_a_cluster_lead_to_ours() {
+        assert!(instead_of("po").is_some_and(|hint| hint.contains("get assignments")));
+        assert!(instead_of("deploy").is_some_and(|hint| hint.contains("get apps")));
+        assert!(instead_of("svc").is_some_and(|hint| hint.contains("expose")));
+        assert_eq!(instead_of("widgets"), None);
     }
 
     #[test]

@@ -90,7 +90,10 @@ impl Failure {
 
     /// A file that could not be read or written, with the path in front.
     pub(crate) fn file(path: &std::path::Path, error: &io::Error) -> Failure {
-        Failure::failed(format!("{}: {error}", path.display()))
+        // The number of the error is for programs.
+        let said = error.to_string();
+        let said = said.split(" (os error ").next().unwrap_or_default();
+        Failure::failed(format!("{}: {said}", path.display()))
     }
 }
 

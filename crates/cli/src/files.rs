@@ -16,6 +16,7 @@ use tombolo_descriptor::{
 use tombolo_model::App;
 use tombolo_yaml::{Limits, Lines, Node};
 
+use crate::catalogue;
 use crate::failure::Failure;
 
 pub(crate) use found::{Place, each, texts_up_to};
@@ -122,10 +123,45 @@ fn all_of(problems: &[String]) -> Failure {
 /// The objects of what is read together, or everything that is wrong with it. A descriptor of another
 /// project becomes the objects that stand for it; what that left out is told in the notes.
 pub(crate) fn parse(unit: &Unit, options: &Options) -> Result<Objects, Vec<String>> {
-    match unit.texts() {
-        [text] => parse_one(text, unit, options),
-        _ => made(unit, &unit.read(options)),
+    let found = match unit.texts() {
+        [text] => parse_one(text, unit, options)?,
+        _ => made(unit, &unit.read(options))?,
+    };
+    let foreign = found.manifests.iter().find(|one| !is_served(one));
+    match (unit.apart(), foreign) {
+        (Some(why), Some(one)) if is_part(&one.kind) => {
+            Err(vec![format!("{}: a {} is part of an App and needs {why}", one.source, one.kind)])
+        }
+        _ => Ok(found),
     }
+}
+
+/// What became of each text, for a report. Objects that the server has kinds for are no descriptor, and
+/// right as they are.
+pub(crate) fn reported<'a>(unit: &'a Unit, options: &Options) -> Vec<(Source<'a>, Reading)> {
+    let readings = unit.read(options);
+    let is_alone = |(_, one): &(_, Reading)| {
+        one.diagnostics.iter().any(|found| found.code == unit::NOTHING_RUNS)
+    };
+    match (parse(unit, options), readings.as_slice()) {
+        (Ok(found), [(source, reading)])
+            if is_alone(&readings[0]) && found.manifests.iter().all(is_served) =>
+        {
+            let others = found.manifests.into_iter().map(|one| one.object).collect();
+            vec![(*source, Reading { format: reading.format, others, ..Reading::default() })]
+        }
+        _ => readings,
+    }
+}
+
+/// Whether every server has the kind.
+fn is_served(one: &Manifest) -> bool {
+    catalogue::by_kind(&catalogue::built_in(), &one.api_version, &one.kind).is_some()
+}
+
+/// Whether an object of Kubernetes says something about a workload, and means nothing without it.
+pub(crate) fn is_part(kind: &str) -> bool {
+    unit::BESIDE.contains(&kind)
 }
 
 fn parse_one(text: &Text, unit: &Unit, options: &Options) -> Result<Objects, Vec<String>> {

@@ -46,7 +46,7 @@ pub(crate) async fn open(
     }
     let accepted = response.headers().get(SEC_WEBSOCKET_ACCEPT);
     if accepted.is_none_or(|accept| accept != derive_accept_key(key.as_bytes()).as_str()) {
-        return Err(Failure::failed("the server answers as if it were asked by somebody else"));
+        return Err(Failure::failed("the answer of the server does not belong to this request"));
     }
     let upgraded = hyper::upgrade::on(response).await;
     let upgraded = upgraded.map_err(|error| Failure::failed(format!("no WebSocket: {error}")))?;

@@ -91,7 +91,7 @@ fn wrong_usage_ends_with_2() {
         "wait app/web --for=color=red",
         expect![[r#"
         2
-        error: --for=color=red: there is no such thing to wait for
+        error: --for=color=red: this is not something that can be waited for
         hint: for example condition=Ready, phase=Running, delete; `tombolo wait --help`
     "#]],
     );
@@ -183,7 +183,7 @@ fn bad_files_are_told_before_any_server_is_needed() {
         "apply -f /nowhere.yaml",
         expect![[r#"
         1
-        error: /nowhere.yaml: No such file or directory (os error 2)
+        error: /nowhere.yaml: No such file or directory
     "#]],
     );
     check(
@@ -227,7 +227,7 @@ fn a_file_that_is_no_text_is_told_and_the_others_are_looked_at() {
         ~/latin.yaml:2: not UTF-8 text
         right
         ~/wide.yaml: UTF-16 text, not UTF-8
-        ~/gone.yaml: No such file or directory (os error 2)
+        ~/gone.yaml: No such file or directory
     "#]]
     .assert_eq(&told);
     check(

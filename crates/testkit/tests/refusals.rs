@@ -110,6 +110,21 @@ async fn whoever_looks_in_the_wrong_namespace_is_told_the_right_one() {
 }
 
 #[tokio::test]
+async fn a_slip_of_the_fingers_is_told_the_right_word() {
+    let tombolo = Tombolo::start().await;
+    tombolo.shell_with(&["apply", "-f", "-"], APP).await.ok();
+    let typed = tombolo.shell(&["get", "app", "shpo"]).await;
+    assert_eq!(typed.code, NOT_FOUND, "{typed:#?}");
+    assert!(typed.stderr.contains("did you mean shop?"), "{typed:#?}");
+    let pods = tombolo.shell(&["get", "pods"]).await;
+    assert!(pods.stderr.contains("tombolo get assignments"), "{pods:#?}");
+    // A Service by itself is nothing that a server could take, and what it needs is said.
+    let service = "{apiVersion: v1, kind: Service, metadata: {name: web}}";
+    let service = tombolo.shell_with(&["apply", "-f", "-"], service).await;
+    assert!(service.stderr.contains("together with the workload"), "{service:#?}");
+}
+
+#[tokio::test]
 async fn of_a_file_that_cannot_be_read_nothing_is_there() {
     let tombolo = Tombolo::start().await;
     let broken = APP.replace("- name: web", "-name: web");

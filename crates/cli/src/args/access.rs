@@ -11,12 +11,12 @@ use crate::output::Format;
 /// Make, list and revoke tokens: for people to sign in, and for machines to join.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Make a token, and the file with which somebody signs in or a machine joins.
+    /// Make a token, in a file with which somebody signs in or a machine joins.
     ///
-    /// For a person, a kubeconfig with everything in it: where the server is, whom to trust, and the
-    /// token. `tombolo login --token-file FILE` takes it, and so does kubectl. With --site, a join file
-    /// for one machine, which `tombolo agent --join-file` takes; its token is good once. Hand either
-    /// over like a password: the server keeps only a hash of the token.
+    /// For a person, a kubeconfig with everything in it: where the server is, whom to trust, and the token.
+    /// `tombolo login --token-file FILE` takes it, and so does kubectl. With --site, a join file for one
+    /// machine, which `tombolo agent --join-file` takes; its token works once. Hand either over like a
+    /// password: the server keeps only a hash of the token.
     #[command(after_help = "\
 Examples:
   tombolo token create --role user --for-namespace shop alice
@@ -30,32 +30,31 @@ Examples:
         /// What it may do.
         #[arg(long, value_name = "ROLE", required_unless_present = "site")]
         role: Option<RoleArg>,
-        /// The site that a machine may join with it, instead of a name and a role.
+        /// Make a join file for a machine of this site, instead of a token with a name and a role.
         #[arg(long, value_name = "SITE")]
         #[arg(conflicts_with_all = ["name", "role", "for_namespace", "expires_in"])]
         site: Option<String>,
-        /// With --site: for the one agent of all nodes of the site, such as a cluster, instead of for
-        /// one machine.
+        /// With --site: make it for a single agent that speaks for all nodes of the site, such as a cluster,
+        /// instead of for one machine.
         #[arg(long)]
         whole_site: bool,
-        /// With --site: for how long it is good, an hour at most and if left out.
+        /// With --site: how long the token is good, an hour at most and if left out.
         #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
         ttl: Option<Duration>,
-        /// Where they reach the server, if not where you do. Repeatable with --site.
+        /// The address at which they reach the server, if it is not yours. Repeatable with --site.
         #[arg(long = "address", value_name = "URL")]
         addresses: Vec<String>,
-        /// With --site: a lighthouse where the machine asks for the server when it is not where it
-        /// was. The kubeconfig is that of its administrator; the machine gets a guest's token.
-        /// Repeatable.
+        /// With --site: a lighthouse that the machine asks where the server is, when it has moved. The
+        /// kubeconfig is that of its administrator; the machine gets a guest's token. Repeatable.
         #[arg(long = "lighthouse", value_name = "KUBECONFIG")]
         lighthouses: Vec<PathBuf>,
-        /// Role user: the namespace it may change; -n or the context's if left out.
+        /// With the role user: the namespace it may change; if left out, that of -n or of the context.
         #[arg(long, value_name = "NAMESPACE")]
         for_namespace: Option<String>,
-        /// For a person: for how long it is good; until it is revoked if left out.
+        /// For a person: how long the token is good; until it is revoked if left out.
         #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
         expires_in: Option<Duration>,
-        /// The bare token instead of a kubeconfig, for programs.
+        /// Write the bare token instead of a kubeconfig, for programs.
         #[arg(long, conflicts_with = "site")]
         token_only: bool,
         /// The new file to write, readable by you alone; - is the terminal. A kubeconfig goes to
@@ -73,15 +72,15 @@ Examples:
         #[arg(short, long, value_enum, default_value_t)]
         output: Format,
     },
-    /// Make a token worthless.
+    /// Revoke a token: it stops working at once.
     #[command(visible_alias = "rm")]
     #[command(after_help = "\
 Examples:
   tombolo token revoke alice")]
     Revoke {
-        /// The name it was made with, or its id.
+        /// The name with which it was made, or its id.
         name: String,
-        /// Do not ask.
+        /// Do not ask for confirmation.
         #[arg(short, long)]
         yes: bool,
     },
@@ -103,9 +102,9 @@ pub(crate) enum RoleArg {
 /// Sign in to a server with a token.
 ///
 /// Takes the file that `tombolo token create` wrote, or a bare token; from a file, from a pipe, or typed
-/// without being shown. It is never an argument, which others could read. The server is asked whether the
-/// token is good before anything is kept. The login is kept in ~/.config/tombolo/kubeconfig as a context,
-/// which from then on is used in place of a server of this machine.
+/// without being shown. It is never given as an argument, which others could read. The server is asked
+/// whether the token is good before anything is kept. The login is kept in ~/.config/tombolo/kubeconfig as a
+/// context, which from then on is used instead of a server on this machine.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -138,7 +137,7 @@ pub(crate) struct LogoutArgs {
     pub(crate) all: bool,
 }
 
-/// Say who the server takes you for, and by which file.
+/// Show who you are to the server, and which file says so.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -150,10 +149,10 @@ pub(crate) struct WhoamiArgs {
     pub(crate) output: Format,
 }
 
-/// Make something that needs no file.
+/// Create something without a file.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CreateCommand {
-    /// Make a namespace, for the applications of one team.
+    /// Create a namespace, for the applications of one team.
     #[command(visible_alias = "ns")]
     #[command(after_help = "\
 Examples:

@@ -7,10 +7,10 @@ use clap::{Args, Subcommand};
 use super::complete;
 use crate::{moment::parse_duration, output::Format};
 
-/// Show how everything is, on one screen.
+/// Show the state of everything on one screen.
 ///
-/// The server and its loops, the sites and nodes, the apps by phase, what is wrong and why, and what
-/// happened last. Ends with 0 if nothing is wrong, with 1 if something is.
+/// The server and its loops, the sites and nodes, the apps by phase, what is wrong and why, and what happened
+/// last. Exits with 0 if nothing is wrong, with 1 if something is.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -25,8 +25,8 @@ pub(crate) struct StatusArgs {
 
 /// Change an object in your editor.
 ///
-/// The editor is $VISUAL, else $EDITOR, else vi. What the server refuses comes back into the editor, with
-/// the reasons as comments at the top. Saving nothing new, or an empty file, changes nothing. If somebody
+/// The editor is $VISUAL, else $EDITOR, else vi. What the server refuses comes back into the editor, with the
+/// reasons as comments at the top. If you save no change, or an empty file, nothing is changed. If somebody
 /// changed the same fields meanwhile, your text is kept in a file, which is named.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -52,17 +52,17 @@ pub(crate) struct ScaleArgs {
     pub(crate) what: Vec<String>,
 }
 
-/// Start all instances anew, a few at a time.
+/// Restart all instances, a few at a time.
 ///
-/// As many are down at once as `unavailableMax` of the component allows: one, if it is left out. The
-/// command comes back at once; `tombolo rollout status` waits for the end.
+/// No more are down at once than `unavailableMax` of the component allows, which is one unless it says
+/// otherwise. The command returns at once; `tombolo rollout status` waits for the end.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   tombolo restart shop
   tombolo restart shop/web && tombolo rollout status shop")]
 pub(crate) struct RestartArgs {
-    /// An app, or one component of it.
+    /// The app, or one component of it.
     #[arg(value_name = "APP[/COMPONENT]", add = complete::components())]
     pub(crate) what: String,
 }
@@ -82,7 +82,7 @@ pub(crate) struct RebalanceArgs {
     pub(crate) what: String,
 }
 
-/// Follow a change of an app, list the earlier ones, and take one back.
+/// Follow a change of an app, list earlier versions, and go back to one.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RolloutCommand {
     /// Wait until all instances run what the app says now.
@@ -94,14 +94,15 @@ Examples:
         /// The app.
         #[arg(add = complete::apps())]
         app: String,
-        /// For how long at most.
+        /// How long to wait at most.
         #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_duration)]
         timeout: Duration,
     },
-    /// List what the app was before its latest changes.
+    /// List the earlier versions of an app.
     ///
-    /// What a command of this shell replaces is kept: the last ten, with the app, in the ConfigMap
-    /// APP.rollout. Of changes by other clients, what the next command of this shell finds is kept.
+    /// Each command of this shell that changes an app keeps the version that it replaces: the last ten, in
+    /// the ConfigMap APP.rollout. Of changes by other clients, only the version that the next such command
+    /// replaces is kept.
     #[command(after_help = "\
 Examples:
   tombolo rollout history shop
@@ -110,11 +111,11 @@ Examples:
         /// The app.
         #[arg(add = complete::apps())]
         app: String,
-        /// Print the app as it was then, as a file.
+        /// Print the app as it was in this generation, as a file.
         #[arg(long, value_name = "N")]
         generation: Option<i64>,
     },
-    /// Make the app what it was before its latest change.
+    /// Take back the latest change of an app.
     #[command(after_help = "\
 Examples:
   tombolo rollout undo shop
@@ -123,7 +124,7 @@ Examples:
         /// The app.
         #[arg(add = complete::apps())]
         app: String,
-        /// What it was then, instead of before the latest change.
+        /// The generation to go back to; the one before the latest change if left out.
         #[arg(long, value_name = "N")]
         to_generation: Option<i64>,
     },
@@ -131,7 +132,7 @@ Examples:
 
 /// Copy files and folders out of an instance, or into one.
 ///
-/// Runs `tar` in the instance, which must be there. Links are not copied, and nothing is ever written
+/// Uses `tar` inside the instance, which has to have it. Links are not copied, and nothing is ever written
 /// outside of the target.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -143,10 +144,10 @@ pub(crate) struct CpArgs {
     /// What to copy: a path here, or APP/COMPONENT[/REPLICA]:PATH.
     #[arg(value_name = "FROM")]
     pub(crate) from: String,
-    /// Where to: the other of the two.
+    /// Where to copy it: the other one of the two kinds of path.
     #[arg(value_name = "TO")]
     pub(crate) to: String,
-    /// The part of an instance that has several; the first if left out.
+    /// Which part of an instance that has several; the first if left out.
     #[arg(long, value_name = "NAME")]
     pub(crate) part: Option<String>,
 }

@@ -11,13 +11,13 @@ use crate::output::Format;
 /// How files are read.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ReadArgs {
-    /// Take the folders within a folder as well.
+    /// Read subfolders as well.
     #[arg(short = 'R', long)]
     pub(crate) recursive: bool,
-    /// The format of the files, if it is not recognised by itself.
+    /// The format of the files, if it is not recognised.
     #[arg(long, value_name = "FORMAT", value_parser = descriptor_format())]
     pub(crate) from: Option<Descriptor>,
-    /// Of a compose file, run the services of this profile as well. May be repeated.
+    /// Also run the services that have this compose profile. May be repeated.
     #[arg(long, value_name = "PROFILE")]
     pub(crate) profile: Vec<String>,
 }
@@ -29,7 +29,7 @@ impl ReadArgs {
     }
 }
 
-/// Make the server's objects as the files say.
+/// Create or change objects on the server, to match the files.
 ///
 /// Server-side apply: only the fields in the files are touched, and the server says if somebody
 /// else owns one of them. All files are read and checked before anything is sent. Descriptors of
@@ -66,7 +66,7 @@ pub(crate) struct ApplyArgs {
 
 /// Show what `apply` would change.
 ///
-/// Ends with 0 if nothing would change, with 1 if something would.
+/// Exits with 0 if nothing would change, with 1 if something would.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -104,17 +104,17 @@ pub(crate) struct ConvertArgs {
     /// The format to write.
     #[arg(long, value_name = "FORMAT", default_value = "native", value_parser = target_format())]
     pub(crate) to: Target,
-    /// Write this app alone.
+    /// Write only this app.
     #[arg(long, value_name = "NAME")]
     pub(crate) app: Option<String>,
-    /// Do not tell what was left out, assumed or changed.
+    /// Do not report what was left out, assumed or changed.
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }
 
-/// Say what is wrong with descriptors, where, and how to mend it. Needs no server.
+/// Say what is wrong with descriptors, where, and how to fix it. Needs no server.
 ///
-/// Ends with 0 if all files can be used, with 1 if one cannot.
+/// Exits with 0 if all files can be used, with 1 if one cannot.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -127,7 +127,7 @@ pub(crate) struct ValidateArgs {
     pub(crate) files: Vec<String>,
     #[command(flatten)]
     pub(crate) read: ReadArgs,
-    /// Show as well what an App cannot carry and what was assumed.
+    /// Also show what an App cannot carry and what was assumed.
     #[arg(long)]
     pub(crate) notes: bool,
     /// How to print: table (for people) or json.

@@ -17,7 +17,7 @@ pub(crate) struct ExplainArgs {
     /// KIND, or KIND.field.path.
     #[arg(value_name = "KIND[.FIELD…]")]
     pub(crate) what: String,
-    /// Show the fields of fields as well, without their texts.
+    /// Also show the fields within fields, without their descriptions.
     #[arg(long)]
     pub(crate) recursive: bool,
 }

@@ -9,8 +9,8 @@ use crate::moment::parse_duration;
 
 /// Ask for metrics in PromQL.
 ///
-/// Of one moment, or over a range of time. With --samples no server is asked: the samples come from files
-/// of OpenMetrics text in which each has its time in seconds, and "now" is the time of the newest.
+/// At one moment, or over a range of time. With --samples no server is asked: the samples come from files of
+/// OpenMetrics text in which each has its time in seconds, and "now" is the time of the newest.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -23,14 +23,14 @@ pub(crate) struct QueryArgs {
     /// The query.
     #[arg(value_name = "PROMQL")]
     pub(crate) query: String,
-    /// When: seconds since 1970, a time like 2026-05-04T12:00:00Z, or how long ago, like -1h. Of a range,
-    /// its end. Now if left out.
+    /// The moment, or the end of the range: seconds since 1970, a time like 2026-05-04T12:00:00Z, or how long
+    /// ago, like -1h. Now if left out.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) time: Option<String>,
-    /// Over so much time instead of at one moment.
+    /// The length of the range; one moment if left out.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) range: Option<Duration>,
-    /// From one value to the next; a hundredth of the range if left out.
+    /// The time between two values; a hundredth of the range if left out.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "range")]
     pub(crate) step: Option<Duration>,
     /// How to print.

@@ -46,16 +46,16 @@ pub(crate) struct GetArgs {
     /// How to print.
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,
-    /// Stay, and print every change.
+    /// Keep running, and print every change.
     #[arg(short, long)]
     pub(crate) watch: bool,
     /// With --watch: put ADDED, MODIFIED or DELETED in front.
     #[arg(long, requires = "watch")]
     pub(crate) output_watch_events: bool,
-    /// Ask the server for so many objects at a time; 0 means all at once.
+    /// Ask the server for this many objects at a time; 0 means all at once.
     #[arg(long, value_name = "N", default_value_t = 500)]
     pub(crate) chunk_size: u32,
-    /// Print the server's record of who set which field as well.
+    /// Also print the server's record of who set which field.
     #[arg(long)]
     pub(crate) show_managed_fields: bool,
 }
@@ -77,7 +77,7 @@ pub(crate) struct DescribeArgs {
 
 /// Delete objects, after showing which and asking.
 ///
-/// What is owned by a deleted object goes with it. Without a terminal, --yes is required.
+/// What a deleted object owns is deleted with it. Without a terminal, --yes is required.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -95,34 +95,34 @@ pub(crate) struct DeleteArgs {
     pub(crate) read: ReadArgs,
     #[command(flatten)]
     pub(crate) selection: Selection,
-    /// All objects of the kind.
+    /// Delete all objects of the kind.
     #[arg(long)]
     pub(crate) all: bool,
-    /// Do not ask.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     pub(crate) yes: bool,
-    /// Show what would go, and let it stay.
+    /// Show what would be deleted, and delete nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// It is no failure if an object is not there.
+    /// Do not fail if an object does not exist.
     #[arg(long)]
     pub(crate) ignore_not_found: bool,
     /// Do not wait for agents to take down what is assigned to them; what runs on a node that does
     /// not answer ends when it returns.
     #[arg(long)]
     pub(crate) force: bool,
-    /// Stay until everything is gone, and what ran of an app has ended.
+    /// Wait until everything is gone and all that ran of an app has ended.
     #[arg(long)]
     pub(crate) wait: bool,
-    /// With --wait: for how long at most.
+    /// With --wait: how long to wait at most.
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
     pub(crate) timeout: Duration,
 }
 
-/// Wait until objects are as wanted.
+/// Wait until objects have reached a state.
 ///
-/// Ends with 7 when the time is up, or with 8 if an app is then unplaceable; and at once if the object
-/// is deleted, or if nothing but a change of the app can help.
+/// Exits with 7 when the time is up, or with 8 if an app is then unplaceable; and at once if the object is
+/// deleted, or if nothing but a change of the app can help.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 What to wait for:
@@ -150,7 +150,7 @@ pub(crate) struct WaitArgs {
     /// All objects of the kind that are there now.
     #[arg(long)]
     pub(crate) all: bool,
-    /// For how long at most, all objects together.
+    /// How long to wait at most, for all objects together.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     pub(crate) timeout: Duration,
 }
@@ -169,7 +169,7 @@ pub(crate) struct EventsArgs {
     /// In all namespaces.
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     pub(crate) all_namespaces: bool,
-    /// Stay, and print what happens.
+    /// Keep running, and print events as they happen.
     #[arg(short, long)]
     pub(crate) watch: bool,
     /// How to print.

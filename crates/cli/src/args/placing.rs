@@ -13,18 +13,18 @@ use crate::{moment::parse_duration, output::Format};
 /// How long to search for better places.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SearchArgs {
-    /// Search until the best is proven or this time is over; a fixed amount of work if left out.
+    /// Search until the best is proven or this time is over; if left out, do a fixed amount of work.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) time_limit: Option<Duration>,
-    /// The same input, seed and work give the same answer.
+    /// The seed of the search: the same input, seed and amount of work give the same answer.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
 }
 
 /// Choose places for the components of an app, from files alone. Needs no server.
 ///
-/// The topology is Site, Node and Link documents, or the JSON of an ICOS aggregator; the app may be
-/// of any format that `apply` takes. Ends with 8 if there is no place for all of it.
+/// The topology is Site, Node and Link documents, or the JSON of an ICOS aggregator; the app may be of any
+/// format that `apply` takes. Exits with 8 if there is no place for all of it.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -38,7 +38,7 @@ pub(crate) struct MatchArgs {
     /// The app: a file, a folder, or - for stdin. May be repeated.
     #[arg(long, value_name = "FILE", required = true)]
     pub(crate) app: Vec<String>,
-    /// The format of the app, if it is not recognised by itself.
+    /// The format of the app, if it is not recognised.
     #[arg(long, value_name = "FORMAT", value_parser = descriptor_format())]
     pub(crate) from: Option<Descriptor>,
     /// Write the optimisation problem as JSON into this file, for other solvers.
@@ -53,8 +53,8 @@ pub(crate) struct MatchArgs {
 
 /// Show where apps would be placed, and change nothing.
 ///
-/// With -f, as if the files were applied; with names, as if those apps were placed anew now. Ends
-/// with 8 if an app has no place.
+/// With -f, as if the files were applied; with names, as if those apps were placed anew now. Exits with 8 if
+/// an app has no place.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -68,7 +68,7 @@ pub(crate) struct PlanArgs {
     /// A file, a folder of *.yaml, *.yml and *.json, or - for stdin. May be repeated.
     #[arg(short, long = "file", value_name = "FILE", conflicts_with = "apps")]
     pub(crate) files: Vec<String>,
-    /// The format of the files, if it is not recognised by itself.
+    /// The format of the files, if it is not recognised.
     #[arg(long, value_name = "FORMAT", value_parser = descriptor_format(), requires = "files")]
     pub(crate) from: Option<Descriptor>,
     #[command(flatten)]
@@ -128,10 +128,10 @@ pub(crate) struct WhatIfArgs {
     pub(crate) output: Format,
 }
 
-/// Make up continua to try things out on.
+/// Generate sites, nodes and apps to try things out on.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SimCommand {
-    /// Write a random topology.yaml and app.yaml: the same numbers give the same files.
+    /// Write a random topology.yaml and app.yaml.
     #[command(after_help = "\
 Examples:
   tombolo sim instance --sites 5 --nodes 40 --components 8 --seed 1 --dir .
@@ -150,10 +150,10 @@ pub(crate) struct InstanceArgs {
     /// How many components the app has.
     #[arg(long, value_name = "N")]
     pub(crate) components: usize,
-    /// Another number, another continuum.
+    /// The same numbers and the same seed give the same files.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// The folder to write into; it is made if need be.
+    /// The folder to write into; it is created if it does not exist.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
 }

@@ -23,7 +23,7 @@ pub(crate) struct PolicyFiles {
     /// Policies, and Apps of any format with policies in them: a file, a folder, or - for stdin.
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<String>,
-    /// The format of the files, if it is not recognised by itself.
+    /// The format of the files, if it is not recognised.
     #[arg(long, value_name = "FORMAT", value_parser = descriptor_format())]
     pub(crate) from: Option<Descriptor>,
     /// A file with templates of your own, each a document with name, expr and variables. May be
@@ -56,7 +56,7 @@ pub(crate) struct PolicyTestArgs {
     /// Samples: OpenMetrics text with times. May be repeated.
     #[arg(long, value_name = "FILE", required = true)]
     pub(crate) samples: Vec<String>,
-    /// Only this long before the last sample; everything if left out.
+    /// Use only the samples of this long before the last one; all of them if left out.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) since: Option<Duration>,
     /// How many instances there were when the samples were taken.

@@ -9,7 +9,7 @@ use crate::output::Format;
 /// Save everything the server knows into a file, while it runs.
 ///
 /// The file is encrypted with a key of yours, which never leaves this machine. Keep the key elsewhere than
-/// the backup: without it nobody reads the backup, nor do you.
+/// the backup: without it nobody can read the backup, not even you.
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "\
@@ -42,10 +42,10 @@ Examples:
     },
 }
 
-/// Put back what `backup` saved, in place of everything that is there now.
+/// Restore what `backup` saved, in place of everything that the server has now.
 ///
-/// Revisions go on growing, so that clients notice. What was revoked since the backup was made stays
-/// revoked. Shows what it does and asks.
+/// Revisions keep growing, so that clients notice. What was revoked since the backup was made stays revoked.
+/// Shows what it does and asks.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -67,7 +67,7 @@ pub(crate) struct RestoreArgs {
     /// Who may come in afterwards.
     #[arg(long, value_name = "WHO", default_value = "kept")]
     pub(crate) access: AccessArg,
-    /// Do not ask.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     pub(crate) yes: bool,
 }
@@ -89,17 +89,17 @@ Examples:
   tombolo audit --limit 20
   tombolo audit --after 4711 | jq .user")]
 pub(crate) struct AuditArgs {
-    /// Only what came after this revision.
+    /// Only changes after this revision.
     #[arg(long, value_name = "REVISION")]
     pub(crate) after: Option<u64>,
-    /// At most so many.
+    /// Show at most this many.
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<u32>,
 }
 
-/// Show how the server's loops fare: what each is doing, its last report and its last error.
+/// Show how the server's loops are doing: what each is at, its last report and its last error.
 ///
-/// Ends with 0 if all are well, and with 1 if one is dead or late.
+/// Exits with 0 if all are well, and with 1 if one is dead or late.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

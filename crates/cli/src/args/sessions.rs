@@ -24,13 +24,13 @@ pub(crate) struct LogsArgs {
     /// All of an app, of one of its components, or of one instance of it.
     #[arg(value_name = "APP[/COMPONENT[/REPLICA]]", add = complete::components())]
     pub(crate) what: String,
-    /// Stay, and print new lines.
+    /// Keep running, and print new lines as they come.
     #[arg(short, long)]
     pub(crate) follow: bool,
-    /// Only lines of the last so long, such as 5m.
+    /// Only lines that are no older than this, such as 5m.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) since: Option<Duration>,
-    /// Only the last so many lines of each instance.
+    /// Only this many of the last lines of each instance.
     #[arg(long, value_name = "N")]
     pub(crate) tail: Option<u32>,
     /// Only lines from before the last restart.
@@ -46,8 +46,8 @@ pub(crate) struct LogsArgs {
 
 /// Run a command inside an instance.
 ///
-/// Ends as the command does, with its exit code; 127 if there is no such command. If the shell ends
-/// before, so does the command.
+/// Exits with the exit code of the command, or with 127 if there is no such command. If this shell ends
+/// first, the command is ended too.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -61,10 +61,10 @@ pub(crate) struct ExecArgs {
     /// Pass on what is typed or piped in.
     #[arg(short = 'i', long)]
     pub(crate) stdin: bool,
-    /// With a terminal, for programs that want one.
+    /// Give the command a terminal, for programs that want one.
     #[arg(short, long)]
     pub(crate) tty: bool,
-    /// The part of an instance that has several; the first if left out.
+    /// Which part of an instance that has several; the first if left out.
     #[arg(long, value_name = "NAME")]
     pub(crate) part: Option<String>,
     /// The command and its arguments.
@@ -72,10 +72,10 @@ pub(crate) struct ExecArgs {
     pub(crate) command: Vec<String>,
 }
 
-/// Reach ports of an instance at ports of this machine.
+/// Forward ports of this machine to ports of an instance.
 ///
-/// Listens on 127.0.0.1 alone, until Ctrl-C. Every connection finds the instance anew, so that a
-/// restart ends open connections and no more.
+/// Listens on 127.0.0.1 alone, until Ctrl-C. Each connection looks the instance up again: a restart breaks
+/// the open connections, and new ones work.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -91,7 +91,9 @@ fn of_key(error: &tombolo_identity::Error) -> Failure {
 
 async fn backup_to_stdout(shell: &mut Shell, key: Option<&Key>) -> Result<Exit, Failure> {
     if shell.out.colour {
-        return Err(Failure::usage("a backup is no text for a terminal: name a file"));
+        return Err(Failure::usage(
+            "a backup is binary data: write it to a file, not to the terminal",
+        ));
     }
     let mut answer = shell.connect().await?.download(BACKUP).await?;
     let out: &mut Out = &mut shell.out;

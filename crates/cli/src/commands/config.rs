@@ -40,7 +40,7 @@ pub(super) fn run(shell: &mut Shell, command: &ConfigCommand) -> Result<Exit, Fa
             }
             value["current-context"] = name.as_str().into();
             signing_in::write(&path, &value)?;
-            shell.out.line(&format!("{name} is the current context now"))?;
+            shell.out.line(&format!("{name} is now the current context"))?;
         }
         ConfigCommand::View { output } => {
             let value = redacted(read(&path)?);

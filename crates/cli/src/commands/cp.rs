@@ -139,7 +139,9 @@ impl There<'_> {
             return Failure::failed(format!("there is no command \"tar\" in {instance}"))
                 .hint("copying needs it there; `tombolo exec` with `cat` may do for one file");
         }
-        Failure::failed(format!("tar in {instance} failed: {}", harmless(&ran.complaint)))
+        // The first line has the cause, those after it only that tar has failed.
+        let cause = ran.complaint.lines().next().unwrap_or_default();
+        Failure::failed(format!("tar in {instance} failed: {}", harmless(cause)))
     }
 }
 

@@ -105,7 +105,7 @@ async fn delete_all(
     }
     for one in owned.iter().filter(|_| args.force) {
         let_go(connection, one).await?;
-        shell.out.line(&format!("{} let go of", one.label()))?;
+        shell.out.line(&format!("{} deleted without waiting for its agent", one.label()))?;
     }
     if args.wait {
         // An App goes at once, and its Assignments when their agents have ended what runs.

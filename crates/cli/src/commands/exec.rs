@@ -34,7 +34,7 @@ pub(super) async fn run(shell: &mut Shell, args: &ExecArgs) -> Result<Exit, Fail
     let assignment = instances::one(found, &wanted, "exec")?;
     let tty = args.tty && io::stdin().is_terminal();
     if args.tty && !tty {
-        note("without a terminal: what comes in is none");
+        note("stdin is not a terminal, so the command gets none");
     }
     let opening = Opening {
         command: &args.command.iter().map(String::as_str).collect::<Vec<_>>(),

@@ -124,13 +124,13 @@ Examples:
         #[command(flatten)]
         removal: Removal,
     },
-    /// Make the certificate of a node worthless, at once. A new join token lets it in again.
+    /// Revoke the certificate of a node, at once. A new join token lets it in again.
     #[command(after_help = "\
 Examples:
   tombolo node revoke crane")]
     Revoke {
         name: String,
-        /// Do not ask.
+        /// Do not ask for confirmation.
         #[arg(short, long)]
         yes: bool,
     },
@@ -138,10 +138,10 @@ Examples:
 
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub(crate) struct Removal {
-    /// Even if something runs there.
+    /// Remove it even if something still runs there.
     #[arg(long)]
     force: bool,
-    /// Do not ask.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 }
@@ -311,7 +311,7 @@ async fn revoke(shell: &mut Shell, name: &str, yes: bool) -> Result<Exit, Failur
     let now = moment::now().to_string();
     let change = json!({"metadata": {"annotations": {ANNOTATION_REVOKED: now}}});
     connection.merge(&path, &change).await?;
-    shell.out.line(&format!("the certificate of node/{name} is worth nothing any more"))?;
+    shell.out.line(&format!("the certificate of node/{name} is revoked"))?;
     Ok(Exit::Ok)
 }
 
@@ -320,7 +320,8 @@ fn agreed(yes: bool, question: &str) -> Result<(), Failure> {
         return Ok(());
     }
     if !output::somebody_is_there() {
-        return Err(Failure::usage("there is no terminal to ask on").hint("--yes does not ask"));
+        return Err(Failure::usage("there is no terminal to ask on")
+            .hint("--yes goes ahead without asking"));
     }
     match output::confirmed(question) {
         true => Ok(()),

@@ -159,7 +159,7 @@ async fn follow(
                     // Its agent has none of it any more; the server knows whether it is to come.
                     Ok(None) => break None,
                     Err(_) => {
-                        let message = "the way to its node broke";
+                        let message = "the connection to its node broke";
                         break Some(Failure::new(Exit::Unreachable, message));
                     }
                 }

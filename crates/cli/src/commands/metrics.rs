@@ -29,7 +29,7 @@ pub(super) async fn run(shell: &mut Shell, command: &MetricsCommand) -> Result<E
 async fn data(connection: &Connection, path: &str) -> Result<Value, Failure> {
     let text = get(connection, path).await?;
     let answer: Value = serde_json::from_str(&text)
-        .map_err(|error| Failure::failed(format!("the answer is no JSON: {error}")))?;
+        .map_err(|error| Failure::failed(format!("the answer is not JSON: {error}")))?;
     Ok(answer["data"].clone())
 }
 

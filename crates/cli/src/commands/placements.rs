@@ -146,7 +146,7 @@ fn for_people(
     }
     let mut text = if grid.rows.is_empty() { String::new() } else { grid.to_text() };
     for app in plan.apps.iter().filter(|app| app.outcome != PlannedOutcome::Placed) {
-        text.push_str(&without_place(app, colour));
+        text.push_str(&without_place(app, names, colour));
     }
     text
 }
@@ -187,7 +187,7 @@ pub(super) fn terms(terms: &BTreeMap<String, f64>) -> String {
 const NAMES_MAX: usize = 12;
 
 /// Instances with the same trouble are told once.
-fn without_place(app: &PlannedApp, colour: bool) -> String {
+fn without_place(app: &PlannedApp, names_shown: Names, colour: bool) -> String {
     let mut text = String::new();
     let mut told: Vec<(&Unplaced, Vec<String>)> = Vec::new();
     for one in &app.unplaced {
@@ -212,7 +212,11 @@ fn without_place(app: &PlannedApp, colour: bool) -> String {
             let more = names.split_off(NAMES_MAX).len();
             names.push(format!("{more} more"));
         }
-        let line = format!("{} {has}:", harmless(&names.join(", ")));
+        let whose = match names_shown {
+            Names::Shown => format!("{}: ", harmless(&app.app)),
+            Names::Left => String::new(),
+        };
+        let line = format!("{whose}{} {has}:", harmless(&names.join(", ")));
         text.push_str(&format!("{}\n", painted(Paint::Red, &line, colour)));
         for reason in reasons {
             text.push_str(&format!("  {}\n", harmless(reason)));

@@ -45,7 +45,7 @@ pub(super) async fn run(shell: &mut Shell, args: &QueryArgs) -> Result<Exit, Fai
         return Ok(Exit::Ok);
     }
     let answer: Value = serde_json::from_str(&body)
-        .map_err(|error| Failure::failed(format!("the answer is no JSON: {error}")))?;
+        .map_err(|error| Failure::failed(format!("the answer is not JSON: {error}")))?;
     for kind in ["warnings", "infos"] {
         let notes = answer[kind].as_array().into_iter().flatten().filter_map(Value::as_str);
         notes.for_each(|told| note(&crate::output::harmless(told)));
@@ -84,7 +84,7 @@ fn when(args: &QueryArgs, now_ms: i64) -> Result<Asked, Failure> {
         None => (range / VALUES_USUAL).max(1000),
     };
     if step == 0 {
-        return Err(Failure::usage("a step is longer than nothing"));
+        return Err(Failure::usage("a step must be longer than zero"));
     }
     Ok(Asked::range(end.saturating_sub(range), end, step))
 }
@@ -102,7 +102,7 @@ fn time(text: &str, now_ms: i64) -> Result<i64, Failure> {
         return Ok(ms);
     }
     text.parse::<Timestamp>().map(Timestamp::as_millisecond).map_err(|_| {
-        Failure::usage(format!("{text:?} is no time"))
+        Failure::usage(format!("{text:?} is not a time"))
             .hint("seconds since 1970, a time like 2026-05-04T12:00:00Z, or how long ago, like -1h")
     })
 }

@@ -44,7 +44,7 @@ pub(super) async fn run(shell: &mut Shell, command: &RolloutCommand) -> Result<E
             };
             shell.out.text(&text)?;
             if generation.is_none() && history.is_empty() {
-                note("nothing is kept of before: this shell has changed nothing of it yet");
+                note("there are no earlier versions: this shell has not changed it yet");
             }
         }
         RolloutCommand::Undo { app, to_generation } => {
@@ -53,8 +53,8 @@ pub(super) async fn run(shell: &mut Shell, command: &RolloutCommand) -> Result<E
             let generation = match to_generation {
                 Some(generation) => *generation,
                 None => latest_other(&found, &history).ok_or_else(|| {
-                    Failure::new(Exit::NotFound, format!("nothing is kept of what app {app} was"))
-                        .hint("only what a command of this shell replaced is kept")
+                    Failure::new(Exit::NotFound, format!("no earlier version of app {app} is kept"))
+                        .hint("only versions that a command of this shell replaced are kept")
                 })?,
             };
             let spec = spec_of(&found, &history, generation)?;
@@ -63,9 +63,7 @@ pub(super) async fn run(shell: &mut Shell, command: &RolloutCommand) -> Result<E
                 return Ok(Exit::Ok);
             }
             undo(&connection, &found, spec).await?;
-            shell
-                .out
-                .line(&format!("app/{app} is again what it was as generation {generation}"))?;
+            shell.out.line(&format!("app/{app} is back to generation {generation}"))?;
             note(&format!("`tombolo rollout status {app}` waits until it runs"));
         }
     }
@@ -120,7 +118,7 @@ fn spec_of<'a>(
     history.get(&generation).map(|kept| &kept.spec).ok_or_else(|| {
         let message = format!("generation {generation} of app {} is not kept", name_of(app));
         Failure::new(Exit::NotFound, message).hint(match history.is_empty() {
-            true => "only what a command of this shell replaced is kept".to_owned(),
+            true => "only versions that a command of this shell replaced are kept".to_owned(),
             false => {
                 let all: Vec<String> = history.keys().map(i64::to_string).collect();
                 format!("these are: {}", all.join(", "))

@@ -184,17 +184,18 @@ fn complaint(object: &Value) -> String {
     let said = object["status"]["message"].as_str();
     let of = |kind| condition(object, kind).and_then(|found| found["message"].as_str());
     let why = said.or_else(|| of("Degraded")).or_else(|| of("Ready"));
-    harmless(why.filter(|text| !text.is_empty()).unwrap_or("nobody has said why"))
+    harmless(why.filter(|text| !text.is_empty()).unwrap_or("no reason is known"))
 }
 
 fn happened(event: &Value, now: Timestamp) -> String {
     let text = |value: &Value| harmless(value.as_str().unwrap_or_default());
     let about = &event["involvedObject"];
     format!(
-        "{:>5} ago  {}/{}  {}",
+        "{:>5} ago  {}/{}  {}: {}",
         moment::age(super::events::seen_at(event), now),
         text(&about["kind"]).to_lowercase(),
         text(&about["name"]),
+        text(&event["reason"]),
         text(&event["message"]),
     )
 }
@@ -256,7 +257,7 @@ mod tests {
 
     fn seen() -> Seen {
         let event = json!({"involvedObject": {"kind": "App", "name": "shop"},
-            "lastTimestamp": "1970-01-01T00:00:10Z", "message": "web/0 is up"});
+            "lastTimestamp": "1970-01-01T00:00:10Z", "reason": "Placed", "message": "web/0 on crane"});
         Seen {
             server: "https://127.0.0.1:7070".to_owned(),
             version: "0.1.0".to_owned(),
@@ -296,7 +297,7 @@ mod tests {
               app/lab  Degraded: web/0: tcp port 80 is taken
 
             Last events
-                50s ago  app/shop  web/0 is up
+                50s ago  app/shop  Placed: web/0 on crane
         "#]]
         .assert_eq(&for_people(&summed_up(&seen(), now), false));
     }

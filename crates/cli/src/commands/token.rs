@@ -84,7 +84,8 @@ pub(super) async fn run(shell: &mut Shell, command: &TokenCommand) -> Result<Exi
         TokenCommand::Revoke { name, yes } => match yes {
             true => revoke(shell, name, |_| true).await,
             false if !output::somebody_is_there() => {
-                Err(Failure::usage("there is no terminal to ask on").hint("--yes does not ask"))
+                Err(Failure::usage("there is no terminal to ask on")
+                    .hint("--yes goes ahead without asking"))
             }
             false => revoke(shell, name, output::confirmed).await,
         },
@@ -202,7 +203,7 @@ fn kubeconfig_of(
     let host = server.split_once("://").map_or(server.as_str(), |(_, rest)| rest).to_owned();
     if address.is_none() && ["127.", "localhost", "[::1]"].iter().any(|it| host.starts_with(it)) {
         note(&format!(
-            "it names {server}, which only this machine reaches; --address says another"
+            "it points to {server}, which works on this machine only; --address gives another"
         ));
     }
     let access = Access {

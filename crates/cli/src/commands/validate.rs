@@ -26,7 +26,7 @@ pub(super) fn run(shell: &mut Shell, args: &ValidateArgs) -> Result<Exit, Failur
         }
     }
     let units = files::units(texts, &asked.options);
-    let read = units.iter().flat_map(|unit| unit.read(&asked.options));
+    let read = units.iter().flat_map(|unit| files::reported(unit, &asked.options));
     let missing = missing.iter().map(|(name, told)| (Source { name, text: "" }, told.clone()));
     let mut readings: Vec<(Source<'_>, Reading)> = read.chain(missing).collect();
     // As they were named, whichever of them belong together.
@@ -84,9 +84,12 @@ fn for_people(
             format!("{}, {}", counted(errors, "error"), counted(warnings, "warning"))
         }
     };
-    let apps = counted(reading.apps.len(), "app");
+    let found = match (reading.apps.len(), reading.others.len()) {
+        (0, 1..) if errors == 0 => counted(reading.others.len(), "object"),
+        (apps, _) => counted(apps, "app"),
+    };
     let notes = counted(reading.notes.len(), "note");
-    shell.out.line(&format!("{name}: {verdict} ({format}, {apps}, {notes})"))
+    shell.out.line(&format!("{name}: {verdict} ({format}, {found}, {notes})"))
 }
 
 fn counted(count: usize, what: &str) -> String {

@@ -85,8 +85,13 @@ pub(super) async fn run(shell: &mut Shell, args: &WaitArgs) -> Result<Exit, Fail
         }
     }
     match (count, &goal) {
-        (0, Goal::Delete) => note("nothing there: nothing to wait for"),
-        (0, _) => return Err(Failure::new(Exit::NotFound, "nothing there to wait for")),
+        (0, Goal::Delete) => note("nothing matches, so there is nothing to wait for"),
+        (0, _) => {
+            return Err(Failure::new(
+                Exit::NotFound,
+                "nothing matches, so there is nothing to wait for",
+            ));
+        }
         (_, _) => (),
     }
     Ok(Exit::Ok)
@@ -350,12 +355,10 @@ fn too_late(subject: &Subject<'_>, goal: &Goal, last: Option<&Value>) -> Failure
     let unplaceable = last.is_some_and(|object| object["status"]["phase"] == "Unplaceable");
     match (goal, unplaceable) {
         (Goal::Condition { .. } | Goal::Field { .. }, true) => {
-            Failure::new(Exit::NotPlaced, format!("{label} finds no place: {standing}")).hint(
-                format!(
-                    "`tombolo why {} --node NODE` says all that keeps it off a node",
-                    subject.name
-                ),
-            )
+            Failure::new(Exit::NotPlaced, format!("{label} is {standing}")).hint(format!(
+                "`tombolo why {} --node NODE` says all that keeps it off a node",
+                subject.name
+            ))
         }
         (_, _) => Failure::new(
             Exit::Timeout,
@@ -390,7 +393,7 @@ pub(super) fn parse_goal(text: &str) -> Result<Goal, Failure> {
             let path = parse_path(path).ok_or_else(|| wrong("this is not a path"))?;
             Ok(Goal::Field { path, value: value.map(str::to_owned) })
         }
-        None | Some(_) => Err(wrong("there is no such thing to wait for")),
+        None | Some(_) => Err(wrong("this is not something that can be waited for")),
     }
 }
 
@@ -562,7 +565,7 @@ mod tests {
         check_too_late(
             Some(json!({"status": {"phase": "Unplaceable", "conditions": [
                 {"type": "Ready", "message": "0 of 3 nodes have a gpu"}]}})),
-            expect!["8 app/web finds no place: Unplaceable, 0 of 3 nodes have a gpu"],
+            expect!["8 app/web is Unplaceable, 0 of 3 nodes have a gpu"],
         );
     }
 }

@@ -127,8 +127,12 @@ async fn now(
     let resource = connection.resource("app").await?;
     let found = connection.find(&resource.object(&connection.namespace, name)).await?;
     let app = AppName { namespace: connection.namespace.clone(), name: name.to_owned() };
+    let mut without_place = Vec::new();
     if let Some(found) = found {
-        known_component(&typed(name, found)?, name, component)?;
+        let app = typed(name, found)?;
+        known_component(&app, name, component)?;
+        let status = app.status.unwrap_or_default();
+        without_place.extend(status.unplaced.into_iter().map(|one| one.component));
     }
     let request =
         WhyRequest { app, component: component.map(str::to_owned), node: node.to_owned() };
@@ -150,6 +154,11 @@ async fn now(
     for found in &answer.components {
         let text = verdict(found, shell.out.colour);
         shell.out.text(&text)?;
+        if found.failing.is_empty() && without_place.contains(&found.component) {
+            // What is asked is about this component alone.
+            let line = format!("  with the others of {name} it has no place: tombolo why {name}");
+            shell.out.line(&line)?;
+        }
     }
     Ok(Exit::Ok)
 }
@@ -164,7 +173,9 @@ fn verdict(found: &WhyComponent, colour: bool) -> String {
     let runs_there = found.instead.iter().any(|other| other.node == *node);
     let mut text = match (found.failing.is_empty(), runs_there) {
         (true, true) => format!("{component} runs on {node}\n"),
-        (true, false) => format!("{component} could run on {node}: it meets every need\n"),
+        (true, false) => {
+            format!("{component} could run on {node} by itself: it meets every need\n")
+        }
         (false, _) => {
             let line = format!("{component} cannot run on {node}:");
             format!("{}\n", painted(Paint::Red, &line, colour))

@@ -370,6 +370,34 @@ fn a_folder_that_a_descriptor_names_is_carried_if_it_is_small_and_all_text() {
     assert_eq!(at("./conf"), unfit("a is a link or no file"));
 }
 
+#[test]
+fn objects_that_every_server_has_are_right_without_a_workload() {
+    let secret = text_of("secret.yaml", "{apiVersion: v1, kind: Secret, metadata: {name: key}}");
+    let unit = Unit::of(secret);
+    let readings = reported(&unit, &Options::default());
+    let [(_, reading)] = readings.as_slice() else { panic!("{readings:?}") };
+    assert_eq!((reading.has_errors(), reading.others.len()), (false, 1), "{reading:?}");
+    let service = text_of("web.yaml", "{apiVersion: v1, kind: Service, metadata: {name: web}}");
+    assert!(reported(&Unit::of(service), &Options::default())[0].1.has_errors());
+}
+
+#[test]
+fn files_of_a_folder_that_stay_apart_say_why() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let service = "{apiVersion: v1, kind: Service, metadata: {name: web}}";
+    let workload = "{apiVersion: v1, kind: ReplicationController, metadata: {name: web}, spec: \
+                    {template: {spec: {containers: [{name: web, image: 'web:1'}]}}}}";
+    for (name, text) in [("a.yaml", workload), ("b.yaml", workload), ("web.yaml", service)] {
+        fs::write(folder.path().join(name), text).expect("written");
+    }
+    let failure = reads_from(&[folder.path().display().to_string()], std::io::empty());
+    let told = failure.expect_err("which of the two is meant is not known").message;
+    let told = told.replace(&format!("{}/", folder.path().display()), "");
+    expect![[r#"
+        web.yaml:1: a Service is part of an App and needs the other files of the folder, which are not read as one because the workload "web" is in a.yaml and in b.yaml; name those that belong together: -f FILE -f FILE"#]]
+    .assert_eq(&told);
+}
+
 /// Any tree of real files: how many are read, and why the others are not. With the counts in a file of
 /// the folder's name and `.counts` beside it, a change shows; `UPDATE_EXPECT=1` writes them.
 #[test]

@@ -1,7 +1,7 @@
 //! Which texts are read together: Kubernetes objects that lie in files of their own, compose files that
 //! are laid over each other. Pure; start with [`units`].
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use tombolo_descriptor::{Files, Folder, Format, Options, Reading, Source, Together, detect};
@@ -14,6 +14,8 @@ use super::{Place, Text, is_workload};
 pub(crate) struct Unit {
     texts: Vec<Text>,
     together: Together,
+    /// Why it is not read together with the files beside it, which it may need.
+    apart: Option<String>,
 }
 
 impl Unit {
@@ -25,7 +27,11 @@ impl Unit {
     fn new(texts: Vec<Text>) -> Unit {
         let sources: Vec<Source<'_>> = texts.iter().map(Text::source).collect();
         let together = Together::new(&sources);
-        Unit { texts, together }
+        Unit { texts, together, apart: None }
+    }
+
+    pub(super) fn apart(&self) -> Option<&str> {
+        self.apart.as_deref()
     }
 
     /// At least one.
@@ -35,7 +41,11 @@ impl Unit {
 
     /// What became of each text.
     pub(crate) fn read(&self, options: &Options) -> Vec<(Source<'_>, Reading)> {
-        let reading = self.together.read(options, self);
+        let mut reading = self.together.read(options, self);
+        if let Some(why) = &self.apart {
+            let alone = reading.diagnostics.iter_mut().filter(|found| found.code == NOTHING_RUNS);
+            alone.for_each(|found| found.expected = Some(why.clone()));
+        }
         self.together.apart(&reading)
     }
 }
@@ -58,9 +68,11 @@ impl Files for Unit {
 /// A text, as far as it matters to the others.
 struct About {
     role: Role,
-    /// Kind, namespace and name of what is in it.
-    objects: Vec<(String, String, String)>,
+    objects: Vec<Named>,
 }
+
+/// Kind, namespace and name of an object.
+type Named = (String, String, String);
 
 /// What a text is to the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,8 +87,11 @@ enum Role {
     Compose(Option<String>),
 }
 
+/// The mistake of a file whose objects say something about workloads that are elsewhere.
+pub(super) const NOTHING_RUNS: &str = "nothing-runs";
+
 /// Kinds that say something about workloads.
-const BESIDE: &[&str] = &[
+pub(crate) const BESIDE: &[&str] = &[
     "ConfigMap",
     "HorizontalPodAutoscaler",
     "Ingress",
@@ -93,7 +108,7 @@ const BESIDE: &[&str] = &[
 /// The texts of a command line, each with those that it goes with.
 pub(crate) fn units(texts: Vec<Text>, options: &Options) -> Vec<Unit> {
     let about: Vec<About> = texts.iter().map(|text| about(text, options.format)).collect();
-    let mut with: Vec<Vec<usize>> = kubernetes(&texts, &about);
+    let (mut with, apart) = kubernetes(&texts, &about);
     with.extend(compose(&texts, &about));
     let mut units = Vec::new();
     let mut taken = vec![false; texts.len()];
@@ -104,14 +119,15 @@ pub(crate) fn units(texts: Vec<Text>, options: &Options) -> Vec<Unit> {
         let alone = vec![index];
         let group = with.iter().find(|group| group.contains(&index)).unwrap_or(&alone);
         group.iter().for_each(|index| taken[*index] = true);
-        units.push(Unit::new(group.iter().map(|index| texts[*index].clone()).collect()));
+        let unit = Unit::new(group.iter().map(|index| texts[*index].clone()).collect());
+        units.push(Unit { apart: apart.get(&index).cloned(), ..unit });
     }
     units
 }
 
 /// Kubernetes objects that need each other: those of a folder with all that is in it, or of each folder
-/// within it where an object would be there twice.
-fn kubernetes(texts: &[Text], about: &[About]) -> Vec<Vec<usize>> {
+/// within it where an object would be there twice. And of files that need others and stay alone, why.
+fn kubernetes(texts: &[Text], about: &[About]) -> (Vec<Vec<usize>>, BTreeMap<usize, String>) {
     let is_object = |index: &usize| matches!(about[*index].role, Role::Runs | Role::Beside);
     let mut places: Vec<(&Place, Vec<usize>)> = Vec::new();
     for index in (0..texts.len()).filter(is_object) {
@@ -121,9 +137,15 @@ fn kubernetes(texts: &[Text], about: &[About]) -> Vec<Vec<usize>> {
             None => places.push((place, vec![index])),
         }
     }
+    // Files that each run something and say all about it stay apart.
+    let needs_each_other = |group: &Vec<usize>| {
+        let has = |role: Role| group.iter().any(|index| about[*index].role == role);
+        has(Role::Runs) && has(Role::Beside)
+    };
     let mut groups = Vec::new();
+    let mut apart = BTreeMap::new();
     for (_, all) in places {
-        if !has_twice(&all, about) {
+        if twice(&all, about).is_none() {
             groups.push(all);
             continue;
         }
@@ -135,22 +157,33 @@ fn kubernetes(texts: &[Text], about: &[About]) -> Vec<Vec<usize>> {
                 None => folders.push((folder, vec![index])),
             }
         }
-        let folders = folders.into_iter().map(|(_, group)| group);
-        groups.extend(folders.filter(|group| !has_twice(group, about)));
+        for (_, group) in folders {
+            let Some((object, [first, second])) = twice(&group, about) else {
+                groups.push(group);
+                continue;
+            };
+            let (kind, _, name) = object;
+            let why = format!(
+                "the other files of the folder, which are not read as one because the {kind} \
+                 {name:?} is in {} and in {}; name those that belong together: -f FILE -f FILE",
+                texts[first].name, texts[second].name
+            );
+            let alone = group.iter().filter(|index| about[**index].role == Role::Beside);
+            apart.extend(
+                alone.filter(|_| needs_each_other(&group)).map(|index| (*index, why.clone())),
+            );
+        }
     }
-    // Files that each run something and say all about it stay apart.
-    let needs_each_other = |group: &Vec<usize>| {
-        let has = |role: Role| group.iter().any(|index| about[*index].role == role);
-        has(Role::Runs) && has(Role::Beside)
-    };
     groups.retain(needs_each_other);
-    groups
+    (groups, apart)
 }
 
-fn has_twice(group: &[usize], about: &[About]) -> bool {
-    let mut seen = BTreeSet::new();
-    let mut objects = group.iter().flat_map(|index| &about[*index].objects);
-    objects.any(|object| !seen.insert(object))
+/// The first object that is there twice, and in which texts.
+fn twice<'a>(group: &[usize], about: &'a [About]) -> Option<(&'a Named, [usize; 2])> {
+    let mut seen = BTreeMap::new();
+    let mut objects =
+        group.iter().flat_map(|index| about[*index].objects.iter().map(|object| (object, *index)));
+    objects.find_map(|(object, index)| Some((object, [seen.insert(object, index)?, index])))
 }
 
 /// Compose files of one project: those that are named together, as with docker compose, and in a folder

@@ -172,15 +172,26 @@ fn from_table(table: &Value, columns: Columns, prefix: Prefix<'_>) -> Grid {
     Grid { header, rows: array(&table["rows"]).iter().map(row).collect() }
 }
 
-/// A cell as people read it: a reason that only repeats the phase is none.
+/// Of a message that stands in for a reason, as much as leaves room for the other columns.
+const SAID_CHARS_MAX: usize = 48;
+
+/// A cell as people read it: in place of a reason that only repeats the phase stands the beginning of the message.
 fn told(row: &Value, definitions: &[Value], index: usize) -> String {
     let value = &row["cells"][index];
     let column = |name: &str| definitions.iter().position(|one| one["name"] == name);
     let repeats = definitions[index]["name"] == "Reason"
         && column("Phase").is_some_and(|phase| row["cells"][phase] == *value);
-    match repeats {
-        true => cell(&Value::Null),
-        false => cell(value),
+    let message = column("Message").map(|message| cell(&row["cells"][message]));
+    match (repeats, message) {
+        (false, _) => cell(value),
+        (true, None) => cell(&Value::Null),
+        (true, Some(message)) => {
+            let first = message.split(';').next().unwrap_or_default();
+            match first.char_indices().nth(SAID_CHARS_MAX) {
+                Some((end, _)) => format!("{}…", first[..end].trim_end()),
+                None => first.to_owned(),
+            }
+        }
     }
 }
 
@@ -329,6 +340,14 @@ mod tests {
             database   Terminating   CrashLoop   7
         "#]],
         );
+        let message = json!({"name": "Message", "type": "string", "priority": 1});
+        table["columnDefinitions"].as_array_mut().expect("columns").push(message);
+        let said = json!("web/0 has no place: needs 4000 cpu; the only node, vm, has 2");
+        let rows = table["rows"].as_array_mut().expect("rows");
+        rows.iter_mut()
+            .for_each(|row| row["cells"].as_array_mut().expect("cells").push(said.clone()));
+        let grid = from_server(&table, Columns::Usual, Prefix::default()).to_text();
+        assert!(grid.contains("Unplaceable   web/0 has no place: needs 4000 cpu   "), "{grid}");
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub(crate) struct AgentArgs {
     /// The name of the node; the host's name if left out.
     #[arg(long, value_name = "NODE")]
     name: Option<String>,
-    /// Keep key, certificate and workloads here; a folder of the user's data folder if left out.
+    /// The folder for key, certificate and workloads; if left out, a folder in the user's data folder.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     #[command(flatten)]
@@ -51,8 +51,8 @@ pub(crate) struct AgentArgs {
 /// Where containers are run.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DockerArgs {
-    /// Run containers on the Docker engine behind this socket, or none. If left out, DOCKER_HOST
-    /// counts, and then /var/run/docker.sock if an engine answers there.
+    /// The socket of the Docker engine that runs containers, or `none`. If left out, the one in DOCKER_HOST,
+    /// else /var/run/docker.sock if an engine answers there.
     #[arg(long, value_name = "SOCKET")]
     docker: Option<DockerAt>,
 }

@@ -27,13 +27,14 @@ pub(crate) struct DownArgs {
     /// The demo's data folder, if it has one of its own.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Only this site of the demo, at once and without a good-bye, as if its power went.
+    /// End only this site of the demo, at once and without a good-bye, as if its power had failed.
     #[arg(long, value_name = "SITE")]
     site: Option<String>,
-    /// Also if the folder is not a demo's: its store, its authority and all else are lost.
+    /// Remove the folder even if it is not a demo's: its store, its certificate authority and everything else
+    /// are lost.
     #[arg(long, conflicts_with = "site", requires = "data")]
     purge: bool,
-    /// With --purge: do not ask.
+    /// With --purge: do not ask for confirmation.
     #[arg(short, long, requires = "purge")]
     yes: bool,
 }

@@ -18,9 +18,9 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Run a lighthouse: controllers register here, agents and clients ask where they are.
 ///
-/// Every controller is one too; a lighthouse of its own is for several controllers behind one
-/// known address. Registering takes a token of role manager (`tombolo token create`), listing any
-/// token: GET /tombolo/controllers.
+/// Every controller is a lighthouse too; a separate one gives several controllers one known address.
+/// Registering takes a token with the role manager (`tombolo token create`); any token may list them: GET
+/// /tombolo/controllers.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -40,8 +40,8 @@ const STOP_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Start a control plane on this machine, with an agent that runs what is assigned to it.
 ///
-/// The first start makes a certificate authority, an admin token and a kubeconfig. It runs until
-/// SIGTERM or Ctrl-C; what the agent has started goes on then.
+/// The first start makes a certificate authority, an admin token and a kubeconfig. It runs until SIGTERM or
+/// Ctrl-C; what the agent has started keeps running.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -56,10 +56,10 @@ pub(crate) struct UpCommand {
     /// network. `tombolo down` removes it.
     #[arg(long)]
     demo: bool,
-    /// The site that this machine is; the host's name if left out.
+    /// The name of the site of this machine; the host's name if left out.
     #[arg(long, value_name = "SITE", conflicts_with = "demo")]
     site: Option<String>,
-    /// Start no agent: this machine runs nothing for others.
+    /// Start no agent: this machine runs no workloads.
     #[arg(long, conflicts_with_all = ["site", "demo"])]
     no_agent: bool,
     #[command(flatten)]
@@ -77,7 +77,7 @@ impl UpCommand {
 /// What every server takes.
 #[derive(Args, Debug)]
 pub(crate) struct UpArgs {
-    /// Keep everything here; the user's data folder if left out.
+    /// The data folder; if left out, a folder in the user's data folder.
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
     /// Where to listen; 127.0.0.1:7070 if left out. Loopback takes plain HTTP and TLS, any other
@@ -90,16 +90,15 @@ pub(crate) struct UpArgs {
     /// Register at the lighthouse that this kubeconfig names, so that agents find this server there.
     #[arg(long, value_name = "KUBECONFIG")]
     pub(crate) lighthouse: Option<PathBuf>,
-    /// Start although the data folder has the keys of a server and its store is gone: everything that
-    /// the server knew is forgotten.
+    /// Start even though the data folder has the keys of a server and its store is gone: everything that the
+    /// server knew is forgotten.
     #[arg(long)]
     pub(crate) accept_empty_store: bool,
-    /// The key that Secrets are sealed with in the store, on another disk or as a credential;
-    /// DIR/secrets.key if left out, which the first start makes.
+    /// The file with the key that seals Secrets in the store; if left out, DIR/secrets.key, which the first
+    /// start makes.
     #[arg(long, value_name = "FILE")]
     pub(crate) secret_key_file: Option<PathBuf>,
-    /// Another bound at the door than the usual one, such as users=512; docs/operations.md has the
-    /// list. Repeatable.
+    /// Change one of the limits on clients, such as users=512; docs/operations.md lists them. Repeatable.
     #[arg(long = "limit", value_name = "NAME=NUMBER")]
     pub(crate) limits: Vec<String>,
 }

@@ -18,8 +18,8 @@ const UNITS: &str = "/etc/systemd/system";
 
 /// Make the agent a service of systemd that starts with this machine.
 ///
-/// Joins first, if there is a join file, so that a token that is not good is told here and now. The
-/// other options become those of the service. Needs root, except with --print.
+/// If there is a join file, the machine joins first, so that a bad token is reported right away. The other
+/// options are passed on to the service. Needs root, except with --print.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -32,7 +32,7 @@ pub(super) struct InstallArgs {
     /// The name of the node; the host's name if left out.
     #[arg(long, value_name = "NODE")]
     name: Option<String>,
-    /// Keep key, certificate and workloads here.
+    /// The folder for key, certificate and workloads.
     #[arg(long, value_name = "DIR", default_value = unit::DATA)]
     data: PathBuf,
     /// The folder of systemd's units.
@@ -47,10 +47,10 @@ pub(super) struct InstallArgs {
     docker: DockerArgs,
 }
 
-/// Take the agent off this machine: the service, what it runs, and its data folder.
+/// Remove the agent from this machine: the service, what it runs, and its data folder.
 ///
-/// Volumes of its containers go too, with what is in them; images stay, for others may use them. The
-/// node stays on the server until `tombolo node remove`. Does nothing where nothing is.
+/// Volumes of its containers are removed with what is in them; images stay, because others may use them. The
+/// node stays on the server until `tombolo node remove`. Where there is no agent, nothing is done.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -62,10 +62,10 @@ pub(super) struct UninstallArgs {
     /// The folder of systemd's units.
     #[arg(long, value_name = "DIR", default_value = UNITS)]
     units: PathBuf,
-    /// Do not ask.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
-    /// Also if the Docker engine does not answer: its containers stay, and are to be removed by hand.
+    /// Go on even if the Docker engine does not answer: its containers stay, and have to be removed by hand.
     #[arg(long)]
     leave_containers: bool,
 }

@@ -15,13 +15,13 @@ use crate::moment::parse_duration;
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "What this machine is to others (kept; what is left out, it finds)")]
 pub(super) struct OfferArgs {
-    /// Offer so much processor time to workloads, such as 4 or 1500m.
+    /// Offer this much processor time to workloads, such as 4 or 1500m.
     #[arg(long, value_name = "CORES", value_parser = str::parse::<Cpu>)]
     cpu: Option<Cpu>,
-    /// Offer so much memory to workloads, such as 2Gi.
+    /// Offer this much memory to workloads, such as 2Gi.
     #[arg(long, value_name = "BYTES", value_parser = str::parse::<Bytes>)]
     memory: Option<Bytes>,
-    /// A label of the node; those of an earlier start that are not said again go. Repeatable.
+    /// A label of the node. Given at all, these replace the labels of earlier starts. Repeatable.
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = offer::parse_label)]
     labels: Vec<(String, String)>,
     /// Where it is: degrees north and degrees east.
@@ -30,13 +30,14 @@ pub(super) struct OfferArgs {
     /// The region that it is in.
     #[arg(long, value_name = "NAME")]
     region: Option<String>,
-    /// Watts that it takes idle and fully busy, such as 4:15.
+    /// The watts that it draws idle and fully busy, such as 4:15.
     #[arg(long, value_name = "IDLE:BUSY", value_parser = parse_watts)]
     watts: Option<(f64, f64)>,
-    /// Where others reach what runs here; its first network address if left out.
+    /// The address at which others reach what runs here; its first network address if left out.
     #[arg(long, value_name = "HOST")]
     address: Option<String>,
-    /// How often it says that it is alive; 12s if left out. It counts as lost after a good three times that.
+    /// How often it reports that it is alive; 12s if left out. It counts as lost after a little more than
+    /// three times that.
     #[arg(long, value_name = "DURATION", value_parser = parse_heartbeat)]
     heartbeat: Option<u16>,
     #[command(flatten)]
@@ -176,7 +177,7 @@ impl OfferArgs {
 fn parse_location(text: &str) -> Result<Location, String> {
     let (latitude, longitude) = text.split_once(',').ok_or("expected such as 48.14,11.58")?;
     let degrees = |text: &str, most: f64| {
-        let number: f64 = text.trim().parse().map_err(|_| format!("{text:?} is no number"))?;
+        let number: f64 = text.trim().parse().map_err(|_| format!("{text:?} is not a number"))?;
         match (-most..=most).contains(&number) {
             true => Ok(number),
             false => Err(format!("{text} is not within {most} degrees")),
