@@ -50,7 +50,7 @@ impl Matrix {
         let mut rows: Vec<Vec<f64>> = Vec::new();
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             let row = line.split_whitespace().map(str::parse).collect::<Result<_, _>>();
-            rows.push(row.context("a delay is no number")?);
+            rows.push(row.context("a delay is not a number")?);
         }
         let is_square = !rows.is_empty() && rows.iter().all(|row| row.len() == rows.len());
         ensure!(is_square, "a matrix has as many columns as lines");
