@@ -35,7 +35,8 @@ pub(crate) async fn run(dir: &Path, apps: usize, docker: &DockerAt) -> anyhow::R
         "spec": {"engine": "host", "allow": ["process", "privileged"]},
     });
     client.post(SITES, &site).await?;
-    let machine = Machine::start(&server, &server.address()?, &dir.join("agent"), docker).await?;
+    let machine =
+        Machine::start(&server, &server.address()?, &dir.join("agent"), docker, &[]).await?;
     let mut line = json!({"bench": "deploy", "apps": apps});
     confinement(&mut line, &client, &machine, apps).await?;
     match &image {

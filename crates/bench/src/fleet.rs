@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tombolo_agent::converge::Drivers;
 use tombolo_agent::engines::DockerAt;
+use tombolo_agent::offer::Metrics;
 use tombolo_agent::{JoinFile, Offer, Settings};
 use tombolo_driver::Driver;
 use tombolo_driver::fake::Fake;
@@ -100,7 +101,8 @@ async fn simulate(
         join_file: Some(file),
         node: Some(format!("node-{number}")),
         machine: Some(format!("machine-{number}")),
-        offer,
+        // All of them would read this one machine.
+        offer: Offer { metrics: Metrics { on: Some(false), ..Metrics::default() }, ..offer },
         docker: DockerAt::Nowhere,
     };
     let engines = |_: &Path| {

@@ -119,6 +119,11 @@ pub const BENCHES: &[Bench] = &[
         run: |folder, settings| agent::run(folder, settings.period, settings.agents).boxed_local(),
     },
     Bench {
+        name: "leaf",
+        help: "What it costs an agent to measure its machine: processor, memory and traffic more than without",
+        run: |folder, settings| agent::leaf(folder, settings.period).boxed_local(),
+    },
+    Bench {
         name: "network",
         help: "How well few probes tell of a whole network, and what they cost: 490 machines, 200 placements",
         run: |_, _| async { network::run() }.boxed_local(),

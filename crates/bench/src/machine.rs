@@ -28,12 +28,13 @@ pub(crate) struct Machine {
 
 impl Machine {
     /// Starts an agent that reaches its server at `address`, and waits until its node is ready, with
-    /// the Docker engine if there is to be one.
+    /// the Docker engine if there is to be one. `more` are options of the agent.
     pub(crate) async fn start(
         server: &Server,
         address: &str,
         folder: &Path,
         docker: &DockerAt,
+        more: &[&str],
     ) -> anyhow::Result<Machine> {
         let file = server.join_file(SITE, address).await?;
         let mut process = Command::new(std::env::current_exe()?)
@@ -41,6 +42,7 @@ impl Machine {
             .arg(folder)
             .arg("--docker")
             .arg(docker.socket().unwrap_or_else(|| "none".into()))
+            .args(more)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -33,7 +33,7 @@ pub(crate) use daily::{
 };
 pub(crate) use files::{ApplyArgs, ConvertArgs, DiffArgs, ValidateArgs};
 pub(crate) use kinds::{ApiResourcesArgs, CrdsArgs, ExplainArgs, SchemaArgs};
-pub(crate) use metrics::{MetricsCommand, QueryArgs, QueryFormat};
+pub(crate) use metrics::{MetricsCommand, QueryArgs, QueryFormat, TopArgs, TopWhat};
 pub(crate) use objects::{DeleteArgs, DescribeArgs, EventsArgs, GetArgs, Selection, WaitArgs};
 pub(crate) use placing::{
     InstanceArgs, MatchArgs, PlanArgs, SearchArgs, SimCommand, WhatIfArgs, WhyArgs,
@@ -160,6 +160,7 @@ Examples:
     PortForward(PortForwardArgs),
     Cp(CpArgs),
     Events(EventsArgs),
+    Top(TopArgs),
     Query(QueryArgs),
     #[command(subcommand)]
     #[command(after_help = "\

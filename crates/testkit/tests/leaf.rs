@@ -93,6 +93,13 @@ async fn a_machine_and_what_runs_on_it_are_measured_with_their_labels() {
     let described = rig.tombolo.shell(&["metrics", "describe", "node_load1"]).await.ok();
     assert!(described.contains("gauge"), "{described}");
 
+    let top = rig.tombolo.shell(&["top", "--once"]).await.ok();
+    let row = top.lines().find(|line| line.starts_with("web ")).unwrap();
+    let cells: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(cells[1..5], ["default", "shop", "web", NODE], "{top}");
+    assert!(cells[5] != "-" && cells[6].ends_with("Mi"), "{top}");
+    assert!(top.lines().any(|line| line.starts_with(SITE)), "{top}");
+
     // What is there no more ends at once and not when PromQL stops to look back.
     rig.assignments().delete("web", &kube::api::DeleteParams::default()).await.unwrap();
     eventually("the instance is told no more", async || {
@@ -116,6 +123,45 @@ async fn history(rig: &Rig, series: &str) -> Vec<(f64, f64)> {
     let pair =
         |pair: &Value| (pair[0].as_f64().unwrap(), pair[1].as_str().unwrap().parse().unwrap());
     found[0]["values"].as_array().unwrap().iter().map(pair).collect()
+}
+
+#[tokio::test]
+async fn a_server_that_was_away_gets_everything_once() {
+    let mut rig = rig(&[]).await;
+    until(&rig, "node_load1", |_| true).await;
+    let first = history(&rig, "tombolo_leaf_samples_total").await[0];
+    rig.tombolo.kill9();
+    eventually("metrics wait on the disk", async || (waiting(rig.folder()) >= 5).then_some(()))
+        .await;
+    rig.tombolo.restart().await;
+    until_nothing_waits(&rig).await;
+
+    // Every message says how many samples the agent has taken up to it. So many are there: with a gap it would
+    // be less, and what is there twice would be more.
+    let counts = history(&rig, "tombolo_leaf_samples_total").await;
+    assert!(counts.len() >= 6 && counts[0] == first, "{counts:?}");
+    let (at, taken) = counts[counts.len() - 1];
+    let query = ["query", "{node=\"crane\"}[30m]", "--time", &format!("{at:.3}"), "-o", "json"];
+    let answer = rig.tombolo.shell(&query).await.json();
+    let mut count = 0;
+    for series in answer["data"]["result"].as_array().unwrap() {
+        let is_own = series["metric"]["__name__"].as_str().unwrap().starts_with("tombolo_leaf_");
+        for value in series["values"].as_array().unwrap() {
+            // Those that say it are not among what they count.
+            let says_it = is_own && value[0].as_f64() == Some(at);
+            count += u32::from(!says_it);
+        }
+    }
+    assert_eq!(
+        f64::from(count),
+        taken,
+        "{} series",
+        answer["data"]["result"].as_array().unwrap().len()
+    );
+    let lost = until(&rig, "sum(tombolo_leaf_dropped_samples_total)", |_| true).await;
+    assert_eq!(number(&lost[0]), 0.0);
+    let refused = until(&rig, "tombolo_leaf_refused_samples_total", |_| true).await;
+    assert_eq!(number(&refused[0]), 0.0);
 }
 
 #[tokio::test]

@@ -54,6 +54,33 @@ pub(crate) enum QueryFormat {
     Csv,
 }
 
+/// Show how busy sites, nodes, Apps and instances are.
+///
+/// Processor time and memory as agents have measured them over the last minutes, the busiest Apps and
+/// instances first. Prints once.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tombolo top
+  tombolo top instances
+  watch tombolo top nodes")]
+pub(crate) struct TopArgs {
+    /// Only these.
+    #[arg(value_enum, value_name = "WHAT")]
+    pub(crate) what: Option<TopWhat>,
+    /// Print once and end, as it does anyway; for scripts that say so.
+    #[arg(long)]
+    once: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TopWhat {
+    Sites,
+    Nodes,
+    Apps,
+    Instances,
+}
+
 /// Look at which metrics there are.
 #[derive(Debug, Subcommand)]
 pub(crate) enum MetricsCommand {

@@ -41,6 +41,7 @@ mod status;
 mod timeline;
 mod token;
 mod token_join;
+mod top;
 mod validate;
 mod version;
 mod wait;
@@ -102,6 +103,7 @@ pub(crate) async fn run(shell: &mut Shell, command: ShellCommand) -> Result<Exit
         ShellCommand::Create(command) => create::run(shell, &command).await,
         ShellCommand::Backup(args) => archive::backup(shell, &args).await,
         ShellCommand::Restore(args) => archive::restore(shell, &args).await,
+        ShellCommand::Top(args) => top::run(shell, &args).await,
         ShellCommand::Query(args) => query::run(shell, &args).await,
         ShellCommand::Metrics(command) => metrics::run(shell, &command).await,
         ShellCommand::Audit(args) => audit::run(shell, &args).await,
