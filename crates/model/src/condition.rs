@@ -39,6 +39,10 @@ pub const HOLDS: &str = "Holds";
 pub const VALID: &str = "Valid";
 /// Of a Policy: what it does about violations helps.
 pub const ACHIEVABLE: &str = "Achievable";
+/// Of a Link: nothing that was measured contradicts what its spec says.
+pub const AS_DECLARED: &str = "AsDeclared";
+/// Of a Node: what it says of the delays to its peers agrees with what they say.
+pub const TRUTHFUL: &str = "Truthful";
 
 /// Of the namespace tombolo-system: no loop of the controller is dead or late.
 pub const LOOPS_WELL: &str = "LoopsWell";

@@ -15,6 +15,7 @@ use crate::id::AppId;
 use crate::link::Link;
 use crate::named::named;
 use crate::node::Node;
+use crate::quantity::Duration;
 use crate::site::Site;
 
 /// Where a [`PlanRequest`] is sent.
@@ -187,6 +188,8 @@ pub struct WhatIfRequest {
     pub fail: Vec<Target>,
     /// These are drained: a Site or a Node.
     pub drain: Vec<Target>,
+    /// These links take so long.
+    pub delay: Vec<Delay>,
     /// Documents of kind Site, Node and Link that are added.
     #[schemars(with = "Vec<Value>")]
     pub add_sites: Vec<Site>,
@@ -197,6 +200,14 @@ pub struct WhatIfRequest {
     /// In place of the weights of every App.
     pub weights: Option<Weights>,
     pub search: Search,
+}
+
+/// A link, and how long it takes, one way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Delay {
+    pub link: String,
+    pub latency: Duration,
 }
 
 /// Something of the continuum, by its name.

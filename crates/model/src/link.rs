@@ -6,7 +6,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::condition::Condition;
+use crate::condition::{self, Condition, ConditionStatus};
+use crate::keys;
 use crate::named::{is_false, named};
 use crate::quantity::{BitRate, Duration};
 
@@ -85,7 +86,8 @@ pub struct LinkSpec {
     /// It leads from the first end to the second only; both ways when left out.
     #[serde(default, skip_serializing_if = "is_false")]
     pub one_way: bool,
-    /// What it is said to be like; measurements, when there are any, count more.
+    /// What it is said to be like. It holds until a measurement contradicts it beyond doubt, which is the
+    /// condition `AsDeclared`.
     #[serde(flatten)]
     pub declared: Quality,
 }
@@ -153,22 +155,96 @@ pub struct LinkStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub measured_at: Option<Time>,
+    /// Where the delay comes from; probes of this very link when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<FigureKind>,
+    /// 19 of 20 packets take at most this, one way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_p95: Option<Duration>,
+    /// How far off the delay may be: half of the width in which two thirds of the samples lie, one way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread: Option<Duration>,
+    /// How many samples the figures rest on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples: Option<u32>,
+    /// Failures a day, of which each earlier day weighs less.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 1e6))]
+    pub failures_mean: Option<f64>,
 }
 
+named! {
+    /// Where a figure comes from.
+    pub enum FigureKind {
+        /// Probes of this very link.
+        Measured = "measured",
+        /// Worked out from probes of other links.
+        Estimated = "estimated",
+    }
+}
+
+/// What the label `tombolo.dev/managed` says of a Link that the controller has made of what probes found, and takes
+/// away again.
+pub const MADE_BY_PROBES: &str = "probes";
+/// An estimate is as likely to be off by twice its spread as a measurement by once its own.
+const MARGIN_OF_ESTIMATES: u64 = 2;
+
 impl Link {
-    /// What to reckon with: each figure as measured, or else as declared.
+    /// What to reckon with. What the operator has declared holds until a measurement contradicts it beyond doubt,
+    /// which is a condition of the link; nothing that was measured makes it better. A delay that nobody declared is
+    /// the bad end of what was measured, and of what was estimated a worse one.
     pub fn quality(&self) -> Quality {
         let declared = &self.spec.declared;
-        let Some(LinkStatus { measured, .. }) = &self.status else {
-            return declared.clone();
+        let Some(status) = &self.status else { return declared.clone() };
+        let measured = &status.measured;
+        let is_broken = condition::find(&status.conditions, condition::AS_DECLARED)
+            .is_some_and(|told| told.status == ConditionStatus::False);
+        let worst = |declared: Option<Duration>, measured: Option<Duration>| match declared {
+            Some(declared) if is_broken => Some(measured.map_or(declared, |it| it.max(declared))),
+            Some(declared) => Some(declared),
+            None => measured,
+        };
+        let least = |declared: Option<BitRate>, measured: Option<BitRate>| match declared {
+            Some(declared) if is_broken => Some(measured.map_or(declared, |it| it.min(declared))),
+            Some(declared) => Some(declared),
+            None => measured,
         };
         Quality {
-            latency: measured.latency.or(declared.latency),
-            jitter: measured.jitter.or(declared.jitter),
+            latency: worst(declared.latency, status.latency_at_most()),
+            jitter: worst(declared.jitter, measured.jitter),
             loss: measured.loss.or(declared.loss),
-            bandwidth: measured.bandwidth.or(declared.bandwidth),
+            bandwidth: least(declared.bandwidth, measured.bandwidth),
             energy: measured.energy.or(declared.energy),
             failures: measured.failures.or(declared.failures),
         }
+    }
+
+    /// Whether the controller has made it of what probes found, and nobody has declared it.
+    pub fn is_made_by_probes(&self) -> bool {
+        let labels = self.metadata.labels.as_ref();
+        labels
+            .and_then(|labels| labels.get(keys::LABEL_MANAGED))
+            .is_some_and(|by| by == MADE_BY_PROBES)
+    }
+
+    /// Whether the delay to reckon with is one that probes of this very link have brought.
+    pub fn is_measured(&self) -> bool {
+        let Some(status) = &self.status else { return false };
+        status.measured.latency.is_some()
+            && status.kind != Some(FigureKind::Estimated)
+            && self.quality().latency == status.latency_at_most()
+    }
+}
+
+impl LinkStatus {
+    /// The largest delay that one has to reckon with.
+    pub fn latency_at_most(&self) -> Option<Duration> {
+        let spread = self.spread.unwrap_or_default().micros();
+        let margin = match self.kind {
+            Some(FigureKind::Estimated) => spread.saturating_mul(MARGIN_OF_ESTIMATES),
+            Some(FigureKind::Measured) | None => spread,
+        };
+        let latency = self.measured.latency?.micros();
+        Some(Duration::from_micros(latency.saturating_add(margin)))
     }
 }

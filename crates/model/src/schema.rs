@@ -9,7 +9,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::CustomResourceExt;
 use serde_json::{Map, Value, json};
 
-use crate::{App, Assignment, JoinToken, Link, Node, Policy, Site, keys};
+use crate::{App, Assignment, JoinToken, Link, Node, Policy, Probing, Site, keys};
 
 type Definition = fn() -> CustomResourceDefinition;
 
@@ -20,6 +20,7 @@ const KINDS: &[(&str, Definition)] = &[
     ("Site", Site::crd),
     ("Node", Node::crd),
     ("Link", Link::crd),
+    ("Probing", Probing::crd),
     ("Policy", Policy::crd),
     ("JoinToken", JoinToken::crd),
 ];

@@ -118,6 +118,10 @@ pub struct SiteSpec {
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     #[schemars(length(max = 32))]
     pub allow: Option<Vec<Privilege>>,
+    /// Its nodes measure the network: they probe others, and answer probes on this UDP port of the address at
+    /// which each is reached; 0 is any port that is free. They do neither when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe_port: Option<u16>,
     /// The address at which other sites reach its gateway, as `host:port`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 300))]

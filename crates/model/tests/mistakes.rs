@@ -495,13 +495,13 @@ fn what_is_no_object_of_ours_is_said_so() {
     check(
         &json!({"kind": "Ap"}),
         expect![[r#"
-            kind: unknown kind "Ap"; there is "App", "Assignment", "Site", "Node", "Link", "Policy" or "JoinToken" (did you mean "App"?) [FieldValueNotSupported]
+            kind: unknown kind "Ap"; there is "App", "Assignment", "Site", "Node", "Link", "Probing", "Policy" or "JoinToken" (did you mean "App"?) [FieldValueNotSupported]
         "#]],
     );
     check(
         &json!({"kind": "Pod"}),
         expect![[r#"
-        kind: unknown kind "Pod"; there is "App", "Assignment", "Site", "Node", "Link", "Policy" or "JoinToken" [FieldValueNotSupported]
+        kind: unknown kind "Pod"; there is "App", "Assignment", "Site", "Node", "Link", "Probing", "Policy" or "JoinToken" [FieldValueNotSupported]
     "#]],
     );
     check(

@@ -10,7 +10,7 @@ use tombolo_model::link::Quality;
 use tombolo_model::run::Way;
 use tombolo_model::{
     App, Arch, Assignment, BitRate, Bytes, Cpu, Duration, Engine, JoinToken, Level, Link, Node,
-    Policy, Site, crds, kind_names, validate,
+    Policy, Probing, Site, crds, kind_names, validate,
 };
 
 fn example(name: &str) -> Value {
@@ -95,19 +95,35 @@ fn the_other_examples_come_back_unchanged() {
 }
 
 #[test]
-fn a_measured_figure_counts_more_than_a_declared_one() {
+fn what_is_declared_holds_until_a_measurement_contradicts_it() {
     let mut value = example("link.yaml");
-    value["status"] = json!({"latency": "30ms"});
+    let declared: Link = serde_json::from_value(value.clone()).unwrap();
+    value["status"] = json!({"latency": "30ms", "spread": "2ms", "failures": 3});
     let link: Link = comes_back(&value);
-    let expected = Quality {
-        latency: Some(Duration::from_millis(30)),
-        jitter: Some(Duration::from_micros(800)),
-        loss: Some(0.1),
-        bandwidth: Some(BitRate::from_bps(100_000_000)),
-        energy: Some(0.02),
-        failures: None,
+    assert_eq!(link.quality(), Quality { failures: Some(3), ..declared.spec.declared.clone() });
+    assert!(!link.is_measured());
+
+    value["status"]["conditions"] = json!([{"type": "AsDeclared", "status": "False",
+        "reason": "NotAsDeclared", "message": "", "lastTransitionTime": "1970-01-01T00:00:00Z"}]);
+    let link: Link = comes_back(&value);
+    assert_eq!(link.quality().latency, Some(Duration::from_millis(32)), "its bad end");
+    assert_eq!(link.quality().bandwidth, declared.spec.declared.bandwidth);
+    assert!(link.is_measured());
+}
+
+#[test]
+fn an_estimate_counts_with_twice_its_spread() {
+    let check = |kind: Value, latency: u64| {
+        let ends = json!([{"kind": "Site", "name": "a"}, {"kind": "Site", "name": "b"}]);
+        let link = json!({"apiVersion": "tombolo.dev/v1alpha1", "kind": "Link",
+            "metadata": {"name": "a-b"}, "spec": {"ends": ends},
+            "status": {"latency": "30ms", "spread": "2ms", "kind": kind}});
+        let link: Link = serde_json::from_value(link).unwrap();
+        assert_eq!(link.quality().latency, Some(Duration::from_millis(latency)), "{kind}");
     };
-    assert_eq!(link.quality(), expected);
+    check(json!(null), 32);
+    check(json!("measured"), 32);
+    check(json!("estimated"), 34);
 }
 
 /// An object of a kind with every field of its schema filled in.
@@ -221,8 +237,9 @@ fn a_full_sample_of_every_kind_comes_back_unchanged() {
     comes_back::<Site>(&consistent("Site"));
     comes_back::<Node>(&consistent("Node"));
     comes_back::<Link>(&consistent("Link"));
+    comes_back::<Probing>(&consistent("Probing"));
     comes_back::<Policy>(&consistent("Policy"));
     comes_back::<JoinToken>(&consistent("JoinToken"));
-    assert_eq!(kind_names().count(), 7, "a new kind needs its line above");
-    assert_eq!(crds().len(), 7);
+    assert_eq!(kind_names().count(), 8, "a new kind needs its line above");
+    assert_eq!(crds().len(), 8);
 }

@@ -53,6 +53,7 @@ pub fn read(document: &Value) -> Result<Topology, Trouble> {
             taints: Vec::new(),
             carbon_intensity: None,
             allow: None,
+            probe_port: None,
             address: None,
         };
         topology.sites.push(Site::new(&name, spec));

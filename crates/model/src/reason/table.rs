@@ -548,6 +548,38 @@ reasons! {
         help: "The log of the deployment manager says more.",
     }
 
+    // What probes say of the network.
+    ProbesAnswered {
+        on: "Link", blames: Nobody,
+        sentence: "probes over it are answered",
+        help: "",
+    }
+    ProbesLost {
+        on: "Link", blames: Network,
+        sentence: "probes over it are lost, while both ends are heard",
+        help: "Look at the network between its ends, and whether a firewall lets the probes through.",
+    }
+    AsDeclared {
+        on: "Link", blames: Nobody,
+        sentence: "nothing that was measured contradicts what is declared",
+        help: "",
+    }
+    NotAsDeclared {
+        on: "Link", blames: Network,
+        sentence: "its {metric} was measured to be {measured}, and is declared to be {declared}",
+        help: "Mend the network, or declare what the link can keep: `tombolo edit link/NAME`.",
+    }
+    DelaysDoubted {
+        on: "Node", blames: Node,
+        sentence: "the delays that it tells contradict those that its peers measured: {peers}",
+        help: "Its figures count no more until they agree; look at the machine and its clock.",
+    }
+    DelaysBelieved {
+        on: "Node", blames: Nobody,
+        sentence: "the delays that it tells agree with those that its peers measured",
+        help: "",
+    }
+
     // What happened to a loop of the server.
     LoopDied {
         on: "Namespace tombolo-system, Node", blames: Unknown,

@@ -9,20 +9,21 @@ use super::*;
 /// Words that programs out there may read. A word is added here together with its row, and none is
 /// ever taken away or spelled anew.
 const WORDS: &str = "
-    Abandoned AgentFailed AllKnown BackedUp BetterPlaces CanWrite CannotConfine CannotWrite CheckFails
-    Checking Cloned CommandNotFound CommandNotInImage Completed Confined ConfinedInPart
-    ConnectionRefused CrashLoop CutOff Degraded Deployed Deploying DiskFull Ended
-    EngineUnreachable Error Exec Exhausted Failed Forgotten Heartbeat HeartbeatLost ImageDenied
-    ImageOutOfReach Invalid JobDegraded Joined JoinedAgain JoinedAnew Killed LinkSilent LoopDied
-    LoopLate LoopOnTime LoopsOnTime Lost Moved NeverHeard NoNodeReady NoSuchEntry NoSuchFolder
-    NoSuchImage NoSuchInstance NoSuchPort NoSuchUser NodeNotReady NodeReady NodeSilent
-    NodeUnreachable NodesReady NotAllowed NotExecutable NotPermitted NotRunning OutOfMemory
-    PlaceNotFound Placed Placing PolicyAchievable PolicyActed PolicyHelpless PolicyHolds
-    PolicyInactive PolicyInvalid PolicyPending PolicyPredicted PolicyResolved PolicySuggests
-    PolicyUnknown PolicyValid PolicyViolated PortForward PortTaken Quarantined Rebooted
-    Reinstalled Released Replaced Restarted Restarting Restored Returned RolledBack Running
-    SaidDown SiteNotReady SiteReady Started Starting Stopped TimedOut Told Translated TriedAgain
-    TwoInstances Undeploying Unhealthy Unplaceable Unsupported Updating Waiting
+    Abandoned AgentFailed AllKnown AsDeclared BackedUp BetterPlaces CanWrite CannotConfine
+    CannotWrite CheckFails Checking Cloned CommandNotFound CommandNotInImage Completed Confined
+    ConfinedInPart ConnectionRefused CrashLoop CutOff Degraded DelaysBelieved DelaysDoubted
+    Deployed Deploying DiskFull Ended EngineUnreachable Error Exec Exhausted Failed Forgotten
+    Heartbeat HeartbeatLost ImageDenied ImageOutOfReach Invalid JobDegraded Joined JoinedAgain
+    JoinedAnew Killed LinkSilent LoopDied LoopLate LoopOnTime LoopsOnTime Lost Moved NeverHeard
+    NoNodeReady NoSuchEntry NoSuchFolder NoSuchImage NoSuchInstance NoSuchPort NoSuchUser
+    NodeNotReady NodeReady NodeSilent NodeUnreachable NodesReady NotAllowed NotAsDeclared
+    NotExecutable NotPermitted NotRunning OutOfMemory PlaceNotFound Placed Placing PolicyAchievable
+    PolicyActed PolicyHelpless PolicyHolds PolicyInactive PolicyInvalid PolicyPending
+    PolicyPredicted PolicyResolved PolicySuggests PolicyUnknown PolicyValid PolicyViolated
+    PortForward PortTaken ProbesAnswered ProbesLost Quarantined Rebooted Reinstalled Released
+    Replaced Restarted Restarting Restored Returned RolledBack Running SaidDown SiteNotReady
+    SiteReady Started Starting Stopped TimedOut Told Translated TriedAgain TwoInstances Undeploying
+    Unhealthy Unplaceable Unsupported Updating Waiting
 ";
 
 #[test]

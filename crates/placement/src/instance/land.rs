@@ -117,6 +117,7 @@ fn site(index: usize, layer: Layer, dice: &mut Dice) -> (Site, (f64, f64)) {
         taints: Vec::new(),
         carbon_intensity: Some(carbon),
         allow: None,
+        probe_port: None,
         address: None,
     };
     (Site::new(&format!("{city}-{index}"), spec), (latitude, longitude))
