@@ -70,14 +70,15 @@ impl<P: Ord + Clone> Graph<P> {
         let (from, to) = (*self.index.get(from)?, *self.index.get(to)?);
         let tree = self.tree(from, |cost| cost);
         tree.reached[to]?;
-        let mut places = vec![to];
-        let mut at = to;
-        while let Some(before) = tree.before[at].first() {
-            at = *before;
-            places.push(at);
-        }
-        places.reverse();
-        Some(self.way(&places))
+        Some(self.way(&tree.back(to)))
+    }
+
+    /// The cheapest ways from one place to all others that can be reached.
+    pub fn ways_from(&self, from: &P) -> BTreeMap<P, Way<P>> {
+        let Some(&from) = self.index.get(from) else { return BTreeMap::new() };
+        let tree = self.tree(from, |cost| cost);
+        let reached = (0..self.places.len()).filter(|to| tree.reached[*to].is_some());
+        reached.map(|to| (self.places[to].clone(), self.way(&tree.back(to)))).collect()
     }
 
     /// Ways of which no two share a link, as many as there are and at most `most`, together as cheap as that many can
@@ -241,6 +242,20 @@ struct Tree {
     /// How many best ways there are.
     ways: Vec<f64>,
     order: Vec<usize>,
+}
+
+impl Tree {
+    /// The places on the way to one that was reached.
+    fn back(&self, to: usize) -> Vec<usize> {
+        let mut places = vec![to];
+        let mut at = to;
+        while let Some(before) = self.before[at].first() {
+            at = *before;
+            places.push(at);
+        }
+        places.reverse();
+        places
+    }
 }
 
 /// Takes one way out of links that hold several, the shortest first.

@@ -185,6 +185,21 @@ impl Purses {
         }
     }
 
+    /// From now on these are the links. Those that were known keep what they have.
+    pub fn lead<'a>(
+        &mut self,
+        links: impl IntoIterator<Item = (&'a str, Metering)>,
+        now: Duration,
+    ) {
+        let mut fresh = Purses::new(links, now).links;
+        for (link, purses) in &mut fresh {
+            if let Some(known) = self.links.get(link) {
+                *purses = *known;
+            }
+        }
+        self.links = fresh;
+    }
+
     fn earn(&mut self, now: Duration) {
         self.node.earn(now);
         self.node_neighbours.earn(now);

@@ -212,6 +212,16 @@ impl Keeper {
         &self.failures
     }
 
+    /// Whether there is anything that a look could find unchanged.
+    pub fn has_written(&self) -> bool {
+        self.written.is_some()
+    }
+
+    /// Whether nothing is about to be written: until something else is seen, nobody has to look for a while.
+    pub fn is_settled(&self) -> bool {
+        self.away.is_empty() && self.doubts.is_empty() && self.owed.is_empty()
+    }
+
     /// Looks at a link. At least once a second while it is probed, and whenever it likes else.
     pub fn look(&mut self, seen: &Seen, now: Duration) -> Looked {
         let mut looked = Looked::default();

@@ -44,6 +44,8 @@ pub struct Delays {
     pub echo: Echo,
     /// Of the whole window, these probes included.
     pub summary: Summary,
+    /// Of the latest of these probes that was answered.
+    pub latest: Option<Duration>,
     /// How many packets got lost on the way there, as far as the reflector counts; the rest were lost on the way back.
     pub lost_there: Option<u32>,
 }
@@ -77,6 +79,7 @@ pub struct Prober {
     started: Instant,
     window: Window,
     counted: Counted,
+    latest: Option<Duration>,
     trains: u32,
 }
 
@@ -115,7 +118,17 @@ impl Prober {
         let started = Instant::now();
         let window = Window::new(WINDOW);
         let counted = Counted::default();
-        Ok(Prober { socket, peer, mode, session, started, window, counted, trains: 0 })
+        Ok(Prober {
+            socket,
+            peer,
+            mode,
+            session,
+            started,
+            window,
+            counted,
+            latest: None,
+            trains: 0,
+        })
     }
 
     fn now(&self) -> Duration {
@@ -129,6 +142,7 @@ impl Prober {
         let mut buffer = [0; PACKET_MOST];
         let (mut left, mut open, mut echo) = (probes, 0u32, Echo::Silent);
         let mut until = None;
+        self.latest = None;
         while left > 0 || open > 0 {
             let now = self.now();
             if left == 0 && until.is_some_and(|until| now >= until) {
@@ -158,7 +172,8 @@ impl Prober {
         }
         let now = self.now();
         let summary = self.window.summary(now);
-        Ok(Delays { echo, summary, lost_there: self.counted.lost_there() })
+        let lost_there = self.counted.lost_there();
+        Ok(Delays { echo, summary, latest: self.latest, lost_there })
     }
 
     async fn send(&mut self, echo: &mut Echo) -> Result<(), ProbeError> {
@@ -193,11 +208,10 @@ impl Prober {
             return false;
         }
         let taken = self.window.answered(answer.request.sequence, answer.held(), now);
-        let is_awaited = matches!(taken, Taken::Delay(_));
-        if is_awaited {
-            self.counted.take(answer.sequence, answer.request.sequence);
-        }
-        is_awaited
+        let Taken::Delay(delay) = taken else { return false };
+        self.latest = Some(delay);
+        self.counted.take(answer.sequence, answer.request.sequence);
+        true
     }
 
     /// Sends a train, as fast as the machine can, and reads at which times it arrived there and came back.
