@@ -4,7 +4,9 @@
 //!
 //! A site is a location. A node at which a Link ends is a location of its own, joined to its site by
 //! its Link to the site or, when there is none, by an implied one without delay. A way with fewer
-//! implied joints is taken before a shorter one: what was measured counts more than what is assumed.
+//! implied joints is taken before a shorter one: what was measured counts more than what is assumed. A Link
+//! whose delay was measured from end to end is the way between its ends, also where two others together
+//! look shorter: packets take the way that they take.
 
 mod explorer;
 
@@ -13,10 +15,11 @@ use std::sync::Arc;
 
 use tombolo_model::condition::{self, READY};
 use tombolo_model::link::EndKind;
-use tombolo_model::{About, ConditionStatus, Link, Trouble};
+use tombolo_model::{About, ConditionStatus, FigureKind, Link, LinkStatus, Trouble};
 use tombolo_solver::problem::Hops;
 
 use crate::continuum::{NodeRow, SiteRow};
+use crate::words;
 
 pub(crate) use explorer::{Direction, Explorer};
 
@@ -61,6 +64,12 @@ pub struct LinkRow {
     pub failures: u32,
     /// Watt-hours for a gigabyte.
     pub energy: Option<f64>,
+    /// Probes from end to end have found the delay: packets between these two take this way and no other.
+    pub is_measured: bool,
+    /// Nobody has declared it. That there is no such link says nothing about two locations.
+    pub is_found: bool,
+    /// How the delay was found, for people; `None` where it is declared.
+    pub found: Option<String>,
 }
 
 /// The shortest way between two locations.
@@ -152,8 +161,8 @@ impl Network {
         let mut uplink = vec![false; self.zones.len()];
         for (index, link) in (0u32..).zip(&self.links) {
             let (a, b) = (link.a as usize, link.b as usize);
-            self.zones[a].measured = true;
-            self.zones[b].measured = true;
+            self.zones[a].measured |= !link.is_found;
+            self.zones[b].measured |= !link.is_found;
             for (node, site) in [(a, link.b), (b, link.a)] {
                 uplink[node] |= self.zones[node].site == site;
             }
@@ -176,6 +185,14 @@ impl Network {
                 self.back[to as usize].push((from, None));
             }
         }
+    }
+
+    /// How the longest link of a way was found, in brackets; empty where all are declared.
+    pub(crate) fn told(&self, way: &Way) -> String {
+        let rows = way.links.iter().map(|link| &self.links[*link as usize]);
+        let longest = rows.filter(|row| row.found.is_some()).max_by_key(|row| row.latency_us);
+        let found = longest.and_then(|row| row.found.as_ref());
+        found.map_or_else(String::new, |found| format!(" ({found})"))
     }
 
     /// The shortest ways from one location to every other; `None` where there is none.
@@ -234,6 +251,11 @@ fn link_row(
         return None;
     }
     let quality = link.quality();
+    let is_found = link.is_made_by_probes();
+    if is_found && quality.latency.is_none() {
+        // It was made a moment ago, and its figures follow.
+        return None;
+    }
     let conditions = link.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let down = condition::find(conditions, READY)
         .is_some_and(|ready| ready.status == ConditionStatus::False);
@@ -250,7 +272,36 @@ fn link_row(
         bandwidth_bps: quality.bandwidth.map(|rate| rate.bps()),
         failures: quality.failures.unwrap_or(0),
         energy: quality.energy.filter(|energy| energy.is_finite() && *energy >= 0.0),
+        is_measured: link.is_measured() && link.status.as_ref().is_some_and(is_probed),
+        is_found,
+        found: link.is_measured().then(|| found(link)).flatten(),
     })
+}
+
+fn is_probed(status: &LinkStatus) -> bool {
+    status.kind == Some(FigureKind::Measured)
+}
+
+/// As `link a-b: 40ms ± 1ms, measured at 2030-01-31T12:00:00Z by 45 samples`.
+fn found(link: &Link) -> Option<String> {
+    let status = link.status.as_ref()?;
+    let name = link.metadata.name.as_deref().unwrap_or_default();
+    let delay = words::delay(status.measured.latency?.micros());
+    let mut said = format!("link {name}: {delay}");
+    if let Some(spread) = status.spread {
+        said.push_str(&format!(" ± {}", words::delay(spread.micros())));
+    }
+    said.push_str(match status.kind {
+        Some(FigureKind::Estimated) => ", estimated",
+        Some(FigureKind::Measured) | None => ", measured",
+    });
+    if let Some(at) = &status.measured_at {
+        said.push_str(&format!(" at {}", at.0.strftime("%Y-%m-%dT%H:%M:%SZ")));
+    }
+    if let Some(samples) = status.samples {
+        said.push_str(&format!(" by {samples} samples"));
+    }
+    Some(said)
 }
 
 #[cfg(test)]

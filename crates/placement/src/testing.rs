@@ -135,8 +135,14 @@ fn link(words: &[&str]) -> Link {
         None => json!({"kind": "Site", "name": word}),
     };
     let mut spec = json!({"ends": [end(words[1]), end(words[2])]});
+    let (mut status, mut labels) = (json!({}), json!({}));
     for (key, value) in words[3..].iter().map(|word| split(word)) {
         match key {
+            "measured" | "estimated" => {
+                status = json!({"latency": value, "spread": "1ms", "kind": key, "samples": 45,
+                    "measuredAt": "2030-01-31T12:00:00Z"});
+            }
+            "made" => labels = json!({"tombolo.dev/managed": "probes"}),
             "oneway" => spec["oneWay"] = json!(true),
             "jitter" => spec["jitter"] = json!(value),
             "failures" => spec["failures"] = json!(value.parse::<u32>().unwrap()),
@@ -145,7 +151,8 @@ fn link(words: &[&str]) -> Link {
         }
     }
     let name = format!("{}--{}", words[1], words[2]).replace('/', ".");
-    object(json!({"metadata": {"name": name}, "spec": spec}), "Link")
+    let metadata = json!({"name": name, "labels": labels});
+    object(json!({"metadata": metadata, "spec": spec, "status": status}), "Link")
 }
 
 fn running(words: &[&str]) -> Running {

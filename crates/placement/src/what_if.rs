@@ -8,7 +8,8 @@ use tombolo_model::app::Weights;
 use tombolo_model::link::EndKind;
 use tombolo_model::needs::{Taint, TaintEffect};
 use tombolo_model::{
-    About, App, AppId, Condition, Link, LinkStatus, Node, NodeStatus, Shared, Site, Trouble, keys,
+    About, App, AppId, Condition, Duration, FigureKind, Link, LinkStatus, Node, NodeStatus, Shared,
+    Site, Trouble, keys,
 };
 use tombolo_solver::select::Limits;
 
@@ -35,6 +36,8 @@ pub enum Supposition {
     DrainSite(String),
     DrainNode(String),
     LinkDown(String),
+    /// It takes so long, whatever is declared or measured.
+    LinkDelay(String, Duration),
     AddSite(Shared<Site>),
     AddNode(Shared<Node>),
     AddLink(Shared<Link>),
@@ -116,10 +119,14 @@ impl World {
                 node.spec.unschedulable = true;
                 node.spec.taints.push(drain());
             }
-            Supposition::LinkDown(name) => {
-                let found =
-                    self.links.iter_mut().find(|link| link.metadata.name.as_ref() == Some(name));
-                take_down(found.ok_or_else(|| Trouble::not_found(About::Link(name.clone())))?);
+            Supposition::LinkDown(name) => take_down(link(&mut self.links, name)?),
+            Supposition::LinkDelay(name, latency) => {
+                let link = link(&mut self.links, name)?;
+                link.spec.declared.latency = None;
+                let status = link.status.get_or_insert_with(LinkStatus::default);
+                // As if probes had found it, so that it is the way between its ends.
+                status.measured.latency = Some(*latency);
+                (status.kind, status.spread) = (Some(FigureKind::Measured), None);
             }
             Supposition::AddSite(site) => self.sites.push(site.clone()),
             Supposition::AddNode(node) => self.nodes.push(node.clone()),
@@ -155,6 +162,11 @@ fn site<'w>(sites: &'w mut [Shared<Site>], name: &str) -> Result<&'w mut Site, T
 fn node<'w>(nodes: &'w mut [Shared<Node>], name: &str) -> Result<&'w mut Node, Trouble> {
     let found = nodes.iter_mut().find(|node| node.metadata.name.as_deref() == Some(name));
     found.map(|node| &mut **node).ok_or_else(|| Trouble::not_found(About::Node(name.to_owned())))
+}
+
+fn link<'w>(links: &'w mut [Shared<Link>], name: &str) -> Result<&'w mut Link, Trouble> {
+    let found = links.iter_mut().find(|link| link.metadata.name.as_deref() == Some(name));
+    found.map(|link| &mut **link).ok_or_else(|| Trouble::not_found(About::Link(name.to_owned())))
 }
 
 fn drain() -> Taint {

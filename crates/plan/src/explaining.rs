@@ -266,6 +266,8 @@ fn changes(request: WhatIfRequest) -> Result<Vec<Supposition>, Trouble> {
             }
         });
     }
+    let delays = request.delay.into_iter();
+    changes.extend(delays.map(|delay| Supposition::LinkDelay(delay.link, delay.latency)));
     changes
         .extend(request.add_sites.into_iter().map(|site| Supposition::AddSite(Shared::from(site))));
     changes

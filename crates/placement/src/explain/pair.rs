@@ -244,7 +244,7 @@ fn from_neighbours(compiled: &Compiled<'_, '_>, item: ItemId, node: u32) -> Vec<
                 let has = if way.assumed {
                     "nothing is known about it".to_owned()
                 } else {
-                    format!("has {}", words::delay(way.latency_us))
+                    format!("has {}{}", words::delay(way.latency_us), continuum.network.told(way))
                 };
                 found.push(format!("needs {max} to {name} on {}, {has}", continuum.node(at).name));
             }

@@ -45,7 +45,7 @@ pub(super) fn has(look: &Look<'_, '_>, number: usize) -> String {
     if let (1.., Some(rate)) = (reach.bandwidth_bps, way.bandwidth_bps) {
         said.push(words::rate(rate));
     }
-    words::list(&said)
+    format!("{}{}", words::list(&said), look.continuum.network.told(way))
 }
 
 pub(super) fn mend(look: &Look<'_, '_>, number: usize) -> Mend {

@@ -84,6 +84,32 @@ impl<'n> Explorer<'n> {
                 }
             }
         }
+        self.take_what_was_measured();
+    }
+
+    /// What probes found from end to end is how long it takes, whatever others add up to.
+    fn take_what_was_measured(&mut self) {
+        let neighbours = match self.direction {
+            Direction::From => &self.network.out,
+            Direction::To => &self.network.back,
+        };
+        let mut taken = None;
+        let mut direct: Vec<(u32, u64, u32)> = Vec::new();
+        for (next, link) in &neighbours[self.start as usize] {
+            let Some(link) = *link else { continue };
+            let row = &self.network.links[link as usize];
+            if row.is_measured {
+                direct.push((*next, row.latency_us, link));
+            }
+        }
+        direct.sort_unstable();
+        for (next, _, link) in direct {
+            // Of several links between the same two, the shortest.
+            if taken != Some(next) {
+                self.steps[next as usize] = (self.start, Some(link));
+                taken = Some(next);
+            }
+        }
     }
 
     /// The way between the start and a location; `None` if there is none.

@@ -137,3 +137,52 @@ fn absurd_delays_do_not_overflow() {
     "#]],
     );
 }
+
+#[test]
+fn what_was_measured_from_end_to_end_is_the_way_whatever_others_add_up_to() {
+    check(
+        "link a b 5ms\nlink b c 5ms\nlink a c measured=20ms",
+        "a",
+        expect![[r#"
+        a: 0us any jitter 0us over []
+        b: 5ms any jitter 0us over [a--b]
+        c: 21ms any jitter 0us over [a--c]
+        d: assumed
+    "#]],
+    );
+    // Of an estimate nobody knows whether packets take that way.
+    check(
+        "link a b 5ms\nlink b c 5ms\nlink a c estimated=20ms",
+        "a",
+        expect![[r#"
+        a: 0us any jitter 0us over []
+        b: 5ms any jitter 0us over [a--b]
+        c: 10ms any jitter 0us over [a--b b--c]
+        d: assumed
+    "#]],
+    );
+}
+
+#[test]
+fn that_probes_have_found_no_link_says_nothing_about_two_places() {
+    check(
+        "link a b measured=5ms made\nlink c d measured=5ms made\nlink b d made",
+        "a",
+        expect![[r#"
+        a: 0us any jitter 0us over []
+        b: 6ms any jitter 0us over [a--b]
+        c: assumed
+        d: assumed
+    "#]],
+    );
+}
+
+#[test]
+fn how_a_delay_was_found_is_told() {
+    let world = world("site a docker\nsite b docker\nlink a b estimated=5ms");
+    let (continuum, _) = Continuum::of(&world.sites, &world.nodes, &world.links);
+    let network = &continuum.network;
+    let way = network.ways_from(0)[1].clone().unwrap();
+    let told = " (link a--b: 5ms ± 1ms, estimated at 2030-01-31T12:00:00Z by 45 samples)";
+    assert_eq!((way.latency_us, network.told(&way).as_str()), (7_000, told));
+}

@@ -116,3 +116,23 @@ fn names_every_instance_that_goes_down_with_its_app() {
     assert_eq!(said, [r#"x Some("a1") None"#, r#"y Some("a1") None"#]);
     assert!(found.differences[1].why.contains("once x/0 has one"), "{:?}", found.differences[1]);
 }
+
+#[test]
+fn a_link_that_takes_longer_keeps_no_promise() {
+    let text = "site a docker\nnode a1 a cpu=4\nsite b docker\nnode b1 b cpu=4\nlink a b 5ms";
+    let bound = json!([{"to": "far", "latency": "10ms"}]);
+    let app = web(json!([
+        {"name": "far", "needs": {"sites": ["b"]}},
+        {"name": "near", "needs": {"sites": ["a"]}, "connects": bound},
+    ]));
+    let outcome = |latency: &str| {
+        let delay = Supposition::LinkDelay("a--b".into(), latency.parse().unwrap());
+        let world = world(text).with([app.clone()]);
+        let found = what_if(&world, &[delay], &Options::default(), &Limits::default()).unwrap();
+        found.plan.apps[0].outcome
+    };
+    assert_eq!(outcome("9ms"), Outcome::Placed);
+    assert_ne!(outcome("11ms"), Outcome::Placed);
+    let nobody = Supposition::LinkDelay("a--c".into(), "1ms".parse().unwrap());
+    check(&[nobody], expect!["link a--c: does not exist"]);
+}

@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use tombolo_model::component::Component;
-use tombolo_model::condition::{self, DEGRADED};
+use tombolo_model::condition::{self, DEGRADED, READY};
 use tombolo_model::needs::Resources;
-use tombolo_model::{App, AppId, Assignment, Bytes, Cpu, Shared};
+use tombolo_model::{App, AppId, Assignment, Bytes, Cpu, Link, Shared};
 use tombolo_placement::Running;
 
 use super::current::{View, World};
@@ -186,7 +186,7 @@ impl<'o> Touched<'o> {
         let nodes = nodes.filter(|_| !sites.is_empty()).filter(at_them);
         let nodes = nodes.chain(changed(&before.nodes, &now.nodes, |node| &node.metadata));
         touched.nodes.extend(nodes.filter_map(|node| node.metadata.name.as_deref()));
-        touched.links = !changed(&before.links, &now.links, |link| &link.metadata).is_empty();
+        touched.links = matters(&changed(&before.links, &now.links, |link| &link.metadata));
         touched.troubled = memory.troubles.keys().map(|(app, _)| app).collect();
         touched.troubled.extend(now.struck.iter().map(|one| &one.app));
         touched
@@ -231,6 +231,27 @@ fn changed<'o, T>(
             changed.extend(new.next().map(AsRef::as_ref));
         }
     }
+}
+
+/// Whether any of these links is not as it was, for who reckons with it. A status that is written anew for its age
+/// brings nothing up for anybody.
+fn matters(changed: &[&Link]) -> bool {
+    let mut by_name: BTreeMap<&str, Vec<&Link>> = BTreeMap::new();
+    for link in changed {
+        by_name.entry(name(&link.metadata).1).or_default().push(link);
+    }
+    let ready = |link: &Link| {
+        let conditions = link.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        condition::find(conditions, READY).map(|ready| ready.status)
+    };
+    let is_same = |one: &Link, other: &Link| {
+        one.spec == other.spec
+            && one.quality() == other.quality()
+            && one.is_measured() == other.is_measured()
+            && one.is_made_by_probes() == other.is_made_by_probes()
+            && ready(one) == ready(other)
+    };
+    !by_name.values().all(|versions| matches!(versions[..], [one, other] if is_same(one, other)))
 }
 
 fn name(metadata: &ObjectMeta) -> (&str, &str) {

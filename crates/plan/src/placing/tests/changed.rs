@@ -83,3 +83,42 @@ fn what_changes_around_an_app_moves_nothing_that_may_stay() {
     stage.observed.nodes[0].status.as_mut().unwrap().security_score = Some(100);
     assert_eq!(stage.actions(), "");
 }
+
+/// A measured link, as the loop of links writes it.
+fn measured(latency: &str, at: &str) -> Value {
+    json!({"apiVersion": "tombolo.dev/v1alpha1", "kind": "Link", "metadata": {"name": "a-to-b"},
+        "spec": {"ends": [{"kind": "Site", "name": "a"}, {"kind": "Site", "name": "b"}]},
+        "status": {"latency": latency, "kind": "measured", "spread": "1ms", "measuredAt": at}})
+}
+
+#[test]
+fn a_measured_way_that_gets_longer_moves_what_suffers_and_one_that_gets_shorter_moves_nothing() {
+    let mut stage = Stage::new(&["a1:4", "b1:4", "c1:4"]);
+    let other = json!({"apiVersion": "tombolo.dev/v1alpha1", "kind": "Link",
+        "metadata": {"name": "a-to-c"}, "spec": {"latency": "15ms",
+            "ends": [{"kind": "Site", "name": "a"}, {"kind": "Site", "name": "c"}]}});
+    let put = |stage: &mut Stage, link: Value| {
+        let other = serde_json::from_value(other.clone()).unwrap();
+        stage.observed.links = vec![serde_json::from_value(link).unwrap(), other];
+        stage.settle();
+    };
+    let mut camera = component("camera", 1, "1");
+    camera["needs"]["nodes"] = json!(["a1"]);
+    let mut watch = component("watch", 1, "1");
+    watch["needs"]["nodes"] = json!(["b1", "c1"]);
+    watch["connects"] = json!([{"to": "camera", "latency": "20ms"}]);
+    put(&mut stage, measured("2ms", "2030-01-01T00:00:00Z"));
+    stage.apply("hall", app(&[camera, watch]));
+    stage.settle();
+    let place = |stage: &Stage| {
+        let watch = stage.observed.assignments.iter().filter(|one| one.spec.component == "watch");
+        watch.map(|one| one.spec.node.clone().unwrap_or_default()).collect::<Vec<_>>()
+    };
+    assert_eq!(place(&stage), ["b1"]);
+    put(&mut stage, measured("19ms", "2030-01-01T00:10:00Z"));
+    assert_eq!(place(&stage), ["b1"], "19 and 1 will do");
+    put(&mut stage, measured("80ms", "2030-01-01T00:20:00Z"));
+    assert_eq!(place(&stage), ["c1"]);
+    put(&mut stage, measured("2ms", "2030-01-01T00:30:00Z"));
+    assert_eq!(place(&stage), ["c1"], "nothing is wrong with where it is");
+}
