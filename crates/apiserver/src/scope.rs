@@ -150,6 +150,8 @@ impl Asked<'_> {
                 };
                 Facts { site: site.unwrap_or_default(), node: name.clone(), name }
             }
+            // Under the name of its node, so that the name alone says whose it is.
+            (GROUP, "probings") => Facts { node: name.clone(), name, ..Facts::default() },
             ("", "secrets" | "configmaps") => {
                 let namespace = namespace.unwrap_or_default();
                 let named =
@@ -194,7 +196,8 @@ impl Asked<'_> {
         if self.target.name.is_some() {
             return self.target.name.clone();
         }
-        if self.target.namespace.is_none() && self.target.resource != "nodes" {
+        let is_of_all = matches!(self.target.resource.as_str(), "nodes" | "probings");
+        if self.target.namespace.is_none() && !is_of_all {
             return None;
         }
         self.fields(api)?.required("metadata.name").map(str::to_owned)

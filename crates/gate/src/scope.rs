@@ -48,6 +48,31 @@ pub fn site_of_node<'a>(node: &'a Value, remit: &Remit) -> &'a str {
     }
 }
 
+/// Whether a Probing is that of the agent's own node: a link is measured by an end of it and by nobody else. Whoever
+/// stands for a whole site is at none of its machines, and measures nothing.
+pub fn is_probing_of(probing: &Value, remit: &Remit) -> bool {
+    match remit {
+        Remit::Node { node, .. } => probing["metadata"]["name"] == node.as_str(),
+        Remit::Site { .. } => false,
+    }
+}
+
+/// Whether a Probing tells only of pairs that its own node is an end of: each peer is another node, and one that it
+/// was asked to probe. What was asked may have changed a moment ago; such a report is written again without it.
+fn found_by_itself(probing: &Value) -> bool {
+    let own = &probing["metadata"]["name"];
+    let asked: std::collections::BTreeSet<&str> = probing["spec"]["peers"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|peer| peer["node"].as_str())
+        .collect();
+    let found = probing["status"]["found"].as_array();
+    found.into_iter().flatten().all(|one| {
+        one["node"].as_str().is_some_and(|node| asked.contains(node)) && one["node"] != *own
+    })
+}
+
 /// What an Event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About<'a> {
@@ -122,13 +147,23 @@ pub fn may_change(
         (GROUP, "Node") if !live.is_null() && theirs(is_node_of, live) => {
             return Err(Refused::NotFound);
         }
+        (GROUP, "Probing") if theirs(is_probing_of, live) => return Err(Refused::NotFound),
         (_, _) => (),
     }
     match (part, group, kind) {
         (Part::Status, GROUP, "Node") if says_how_secure(remit, live, object) => Err(
             Refused::Forbidden("may not say how secure a node is: that is the trust of its site"),
         ),
+        (Part::Status, GROUP, "Probing") => match found_by_itself(object) {
+            true => Ok(()),
+            false => Err(Refused::Forbidden(
+                "may say of its links only those that it was asked to probe, and none to itself",
+            )),
+        },
         (Part::Status, _, _) => Ok(()),
+        (Part::Main, GROUP, "Probing") => {
+            Err(Refused::Forbidden("may not choose whom it probes: the controller does"))
+        }
         (Part::Main, GROUP, "Assignment") => match holds_or_lets_go(live, object) {
             true => Ok(()),
             false => Err(Refused::Forbidden(

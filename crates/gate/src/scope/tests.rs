@@ -192,3 +192,26 @@ fn a_secret_is_named_by_the_environment_and_the_files_alone() {
     assert_eq!(named("secrets"), ["keys", "certs"]);
     assert_eq!(named("configmaps"), ["settings"]);
 }
+
+#[test]
+fn an_agent_tells_of_links_that_its_own_node_is_an_end_of_and_of_no_others() {
+    let probing = |name: &str, asked: &[&str], found: &[&str]| {
+        let named = |nodes: &[&str]| nodes.iter().map(|it| json!({"node": it})).collect::<Vec<_>>();
+        json!({"metadata": {"name": name}, "spec": {"peers": named(asked)},
+            "status": {"found": named(found)}})
+    };
+    let change = |remit: &Remit, part, name: &str, found: &[&str]| {
+        let (live, object) = (probing(name, &["n2"], &[]), probing(name, &["n2"], found));
+        may_change(Some(remit), (GROUP, "Probing"), part, &live, &object)
+    };
+    assert_eq!(change(&node(), Part::Status, "n1", &["n2"]), Ok(()));
+    assert_eq!(change(&node(), Part::Status, "n1", &[]), Ok(()));
+    let told = |found: &[&str]| change(&node(), Part::Status, "n1", found);
+    assert!(matches!(told(&["n3"]), Err(Refused::Forbidden(_))), "nobody asked for that");
+    assert!(matches!(told(&["n2", "n1"]), Err(Refused::Forbidden(_))), "to itself");
+    let other = change(&node(), Part::Status, "n2", &["n2"]);
+    assert_eq!(other, Err(Refused::NotFound), "in the name of a sibling");
+    assert_eq!(change(&site(), Part::Status, "n1", &["n2"]), Err(Refused::NotFound));
+    let own = change(&node(), Part::Main, "n1", &[]);
+    assert!(matches!(own, Err(Refused::Forbidden(_))), "whom it probes is not its to say");
+}

@@ -40,6 +40,8 @@ pub enum Class {
     Sites,
     Nodes,
     Links,
+    /// Whom nodes probe, and what they found.
+    Probings,
     Policies,
     JoinTokens,
     Namespaces,
@@ -60,6 +62,8 @@ pub enum Class {
     AssignmentStatus,
     /// Writing the status of a Node: what its agent reports.
     NodeStatus,
+    /// Writing the status of a Probing: what the agent of its node has measured.
+    ProbingStatus,
     /// Writing the status of anything else: what loops report.
     OtherStatus,
     /// Reading what an instance writes.
@@ -171,6 +175,7 @@ pub const RULES: &[Rule] = &[
             Sites,
             Nodes,
             Links,
+            Probings,
             Policies,
             Namespaces,
             ConfigMaps,
@@ -297,6 +302,14 @@ pub const RULES: &[Rule] = &[
         classes: &[NodeStatus],
         extent: Extent::OwnNode,
     },
+    // What a node measures it tells under its own name alone, so that it can lie of its own links and of no others.
+    Rule { roles: &[Agent], verbs: READ, classes: &[Probings], extent: Extent::OwnNode },
+    Rule {
+        roles: &[Agent],
+        verbs: &[Verb::Update, Verb::Patch],
+        classes: &[ProbingStatus],
+        extent: Extent::OwnNode,
+    },
     // Machines of a cluster come and go with the cluster, and only its agent sees it. The server keeps
     // a Node at its site, whoever writes it.
     Rule { roles: &[SiteAgent], verbs: READ, classes: &[Nodes], extent: Extent::OwnSite },
@@ -346,6 +359,7 @@ pub const RULES: &[Rule] = &[
             Sites,
             Nodes,
             Links,
+            Probings,
             Policies,
             JoinTokens,
             Namespaces,
@@ -360,6 +374,7 @@ pub const RULES: &[Rule] = &[
             UnlistedKinds,
             AssignmentStatus,
             NodeStatus,
+            ProbingStatus,
             OtherStatus,
             AssignmentLogs,
             AssignmentSessions,
@@ -401,6 +416,7 @@ const KINDS: &[(&str, &str, Class)] = &[
     (GROUP, "sites", Sites),
     (GROUP, "nodes", Nodes),
     (GROUP, "links", Links),
+    (GROUP, "probings", Probings),
     (GROUP, "policies", Policies),
     (GROUP, "jointokens", JoinTokens),
     (GROUP, "metrics", Metrics),
@@ -428,6 +444,7 @@ const PATHS: &[(&str, Class)] = &[
     ("/api/v3/healthcheck", Health),
     ("/jobmanager/healthz", Health),
     ("/api/v3", Facades),
+    ("/alto", Facades),
     ("/characterization", Facades),
     ("/jobmanager", Facades),
     ("/matchmake", Facades),
@@ -457,6 +474,7 @@ impl Class {
         Sites,
         Nodes,
         Links,
+        Probings,
         Policies,
         JoinTokens,
         Namespaces,
@@ -471,6 +489,7 @@ impl Class {
         UnlistedKinds,
         AssignmentStatus,
         NodeStatus,
+        ProbingStatus,
         OtherStatus,
         AssignmentLogs,
         AssignmentSessions,
@@ -508,6 +527,7 @@ impl Class {
             Sites => "sites",
             Nodes => "nodes",
             Links => "links",
+            Probings => "probings",
             Policies => "policies",
             JoinTokens => "join tokens",
             Namespaces => "namespaces",
@@ -522,6 +542,7 @@ impl Class {
             UnlistedKinds => "any other kind of ours or of Kubernetes",
             AssignmentStatus => "status of assignments",
             NodeStatus => "status of nodes",
+            ProbingStatus => "status of probings",
             OtherStatus => "status of anything else",
             AssignmentLogs => "logs of assignments",
             AssignmentSessions => "commands inside assignments, connections to their ports",
@@ -555,6 +576,7 @@ impl Class {
             Sites => ours(&["sites"]),
             Nodes => ours(&["nodes"]),
             Links => ours(&["links"]),
+            Probings => ours(&["probings"]),
             Policies => ours(&["policies"]),
             JoinTokens => ours(&["jointokens"]),
             Namespaces | SystemNamespace => core(&["namespaces"]),
@@ -568,6 +590,7 @@ impl Class {
             },
             AssignmentStatus => ours(&["assignments/status"]),
             NodeStatus => ours(&["nodes/status"]),
+            ProbingStatus => ours(&["probings/status"]),
             OtherStatus => every(&["*/status"]),
             OwnReviews => every(&[
                 "selfsubjectaccessreviews",
@@ -594,9 +617,13 @@ impl Class {
             Administration => {
                 Members::Paths(&["/tombolo/backup", "/tombolo/restore", "/tombolo/audit"])
             }
-            Facades => {
-                Members::Paths(&["/api/v3/*", "/characterization", "/jobmanager/*", "/matchmake"])
-            }
+            Facades => Members::Paths(&[
+                "/alto/*",
+                "/api/v3/*",
+                "/characterization",
+                "/jobmanager/*",
+                "/matchmake",
+            ]),
             Metrics => ours(&["metrics"]),
             MetricsQueries => Members::Paths(&["/prometheus/*"]),
             MetricsWriting => Members::Paths(&["/prometheus/api/v1/write"]),
@@ -633,6 +660,7 @@ fn of_resource(verb: Verb, resource: &Resource<'_>) -> Class {
         "status" => match class {
             Assignments => AssignmentStatus,
             Nodes => NodeStatus,
+            Probings => ProbingStatus,
             _ => OtherStatus,
         },
         "log" if class == Assignments => AssignmentLogs,

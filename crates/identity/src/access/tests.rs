@@ -51,6 +51,8 @@ const RESOURCES: &[(&str, &str, &str)] = &[
     ("tombolo.dev", "nodes", ""),
     ("tombolo.dev", "nodes", "status"),
     ("tombolo.dev", "links", ""),
+    ("tombolo.dev", "probings", ""),
+    ("tombolo.dev", "probings", "status"),
     ("tombolo.dev", "policies", ""),
     ("tombolo.dev", "jointokens", ""),
     ("tombolo.dev", "metrics", ""),
@@ -100,6 +102,8 @@ const PATHS: &[&str] = &[
     "/api/v3/healthcheck",
     "/api/v3/deployment/",
     "/matchmake",
+    "/alto",
+    "/alto/costmap/filtered",
     "/prometheus/api/v1/query",
     "/prometheus/api/v1/write",
 ];
@@ -362,11 +366,13 @@ fn the_list_of_rules_follows_the_namespace() {
         create selfsubjectaccessreviews,selfsubjectrulesreviews,selfsubjectreviews in "*" named ""
         get,list,watch nodes in "tombolo.dev" named "n1"
         update,patch nodes/status in "tombolo.dev" named "n1"
+        get,list,watch probings in "tombolo.dev" named "n1"
+        update,patch probings/status in "tombolo.dev" named "n1"
         create,update,patch events in "*" named "n1"
         get,list,watch,create,update,patch leases in "coordination.k8s.io" named "node-n1"
         get /healthz,/livez,/readyz,/version
         get /api,/api/*,/apis,/apis/*,/openapi/*
-        get,update,patch,delete /api/v3/*,/characterization,/jobmanager/*,/matchmake
+        get,update,patch,delete /alto/*,/api/v3/*,/characterization,/jobmanager/*,/matchmake
         get,create /tombolo/join,/tombolo/nonce,/tombolo/renew
         get /tombolo/controllers
         get,create /tombolo/errands
