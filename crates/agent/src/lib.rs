@@ -35,6 +35,7 @@ mod observe;
 pub mod offer;
 pub mod orders;
 mod peer_files;
+mod probing;
 pub mod removal;
 pub mod report;
 mod run;

@@ -29,7 +29,7 @@ use crate::node::{Disk, Inside, Learnt};
 use crate::offer::Offer;
 use crate::orders::News;
 use crate::tell::{self, Failed, Spoken, Write};
-use crate::{Error, errands, feed, load, machine, machines, node, peer_files};
+use crate::{Error, errands, feed, load, machine, machines, node, peer_files, probing};
 
 /// Something may have been missed: nobody waits longer for a look.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
@@ -210,6 +210,11 @@ impl Worker {
         kept.spawn(
             keeper().keep("load", move || load::keep(to.clone(), node.clone(), disk.clone())),
         );
+        let (to, place, clock) = (connection.clone(), self.address.clone(), self.workplace.clock);
+        let name = subject.node.clone();
+        kept.spawn(keeper().keep("probing", move || {
+            probing::keep(to.clone(), name.clone(), place.subscribe(), clock)
+        }));
         let (to, inside) = (connection.clone(), self.inside.clone());
         kept.spawn(keeper().keep("node", move || {
             node::keep(to.clone(), subject.clone(), learnt.clone(), inside.subscribe())

@@ -15,6 +15,7 @@ mod foreign;
 mod harness;
 pub mod leader;
 mod leases;
+mod links;
 mod mirror;
 mod oversight;
 pub mod patch;
@@ -78,6 +79,7 @@ pub async fn run_with(
     harness.start::<foreign::Translation>(&mut tasks, &client);
     harness.start::<placing::Placing>(&mut tasks, &client);
     harness.start::<policies::Policies>(&mut tasks, &client);
+    harness.start::<links::Links>(&mut tasks, &client);
     let watching = client("mirrors");
     let mirrors = keep(board, &watching, "mirrors", || {
         (harness.before_look)("mirrors");

@@ -11,7 +11,7 @@ use kube::core::GroupVersionKind;
 
 use tombolo_model::keys::SYSTEM_NAMESPACE;
 use tombolo_model::policy::Policy;
-use tombolo_model::{App, Assignment, Link, Node, Site};
+use tombolo_model::{App, Assignment, Link, Node, Probing, Site};
 use tombolo_plan::foreign;
 use tombolo_plan::placing::{Memory, Observed, struck};
 use tombolo_policy::look::Engine;
@@ -29,6 +29,7 @@ pub(crate) struct World {
     pub(crate) links: Mirror<Link>,
     /// An older cluster may not have installed them.
     pub(crate) policies: Mirror<Policy>,
+    pub(crate) probings: Mirror<Probing>,
     /// Those of the system's namespace.
     pub(crate) leases: Mirror<Lease>,
     /// The kinds of other projects, which a cluster may not have installed.
@@ -58,6 +59,7 @@ impl World {
             nodes: Mirror::new("Node"),
             links: Mirror::new("Link"),
             policies: Mirror::optional("Policy"),
+            probings: Mirror::optional("Probing"),
             leases: Mirror::new("Lease"),
             foreign: foreign.map(|kind| (kind, Mirror::optional(kind.as_str()))).collect(),
             memory: Arc::default(),
@@ -96,7 +98,8 @@ impl World {
 
     /// Every mirror, for the board that shows how they are.
     pub(crate) fn sources(&self) -> Vec<&dyn Source> {
-        let ours = self.observed_sources().into_iter().chain([&self.leases as &dyn Source]);
+        let others: [&dyn Source; 2] = [&self.probings, &self.leases];
+        let ours = self.observed_sources().into_iter().chain(others);
         let foreign = self.foreign.values().map(|mirror| mirror as &dyn Source);
         ours.chain(foreign).collect()
     }
@@ -115,6 +118,7 @@ impl World {
             self.nodes.keep(Api::all(all.clone())),
             self.links.keep(Api::all(all.clone())),
             self.policies.keep(Api::all(all.clone())),
+            self.probings.keep(Api::all(all.clone())),
             self.leases.keep(Api::namespaced(all.clone(), SYSTEM_NAMESPACE)),
             futures::future::join_all(foreign),
         );

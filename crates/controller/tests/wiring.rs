@@ -276,7 +276,8 @@ async fn a_panic_in_any_loop_is_survived_and_told() {
     let stage = Stage::start();
     stage.until_quiet().await;
     let names = stage.names();
-    let all = ["foreign", "leases", "mirrors", "oversight", "placing", "policies", "sites"];
+    let all =
+        ["foreign", "leases", "links", "mirrors", "oversight", "placing", "policies", "sites"];
     assert_eq!(names, all);
     for name in names {
         check_survives(name).await;

@@ -12,6 +12,7 @@ pub mod instances;
 pub mod leader;
 pub mod leases;
 pub mod lighthouse;
+pub mod links;
 pub mod machines;
 mod monotonic;
 pub mod placing;

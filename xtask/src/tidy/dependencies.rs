@@ -51,6 +51,7 @@ const TIERS: &[(&str, u8)] = &[
 const SIDEWAYS: &[(&str, &str)] = &[
     ("tombolo-plan", "tombolo-descriptor"),
     ("tombolo-plan", "tombolo-placement"),
+    ("tombolo-plan", "tombolo-network"),
     ("tombolo-placement", "tombolo-solver"),
     ("tombolo-policy", "tombolo-series"),
     ("tombolo-leaf", "tombolo-series"),

@@ -8,9 +8,10 @@ use super::*;
 const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// Every kind that a loop reads, as a path to an object whose change is to wake it.
-const READS: [(&str, &[&str]); 4] = [
+const READS: [(&str, &[&str]); 5] = [
     ("foreign", &["apps/web", "assignments/web", "nodes/x1", "sites/x", "codecoapps/shop"]),
     ("leases", &["sites/x", "nodes/x1", "leases/other"]),
+    ("links", &["apps/web", "assignments/web", "sites/x", "nodes/x1", "links/xy"]),
     ("placing", &["apps/web", "assignments/web", "sites/x", "nodes/x1", "links/xy"]),
     ("sites", &["nodes/x1", "sites/x"]),
 ];
