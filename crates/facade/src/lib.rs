@@ -6,6 +6,7 @@
 //! the door of the API (`tombolo_apiserver::Api::serving`).
 
 mod accordion;
+mod alto;
 mod clock;
 pub mod icos;
 mod refusal;
@@ -24,5 +25,5 @@ pub fn router(index: Index) -> Router {
 
 /// All facades, by a clock of the caller: a test's, which need not wait.
 pub fn router_by(clock: Clock, index: Index) -> Router {
-    icos::router(clock, index).merge(accordion::router())
+    icos::router(clock, index).merge(accordion::router()).merge(alto::router())
 }

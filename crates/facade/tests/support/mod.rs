@@ -79,6 +79,11 @@ impl Server {
         self.api.client(Subject::first_admin())
     }
 
+    /// An answer whose body may not end.
+    pub(crate) async fn raw(&self, request: Request<Body>) -> axum::response::Response {
+        self.router.clone().oneshot(request).await.expect("an answer")
+    }
+
     pub(crate) async fn send(&self, request: Request<Body>) -> (u16, Value) {
         let answer = self.router.clone().oneshot(request).await.expect("an answer");
         let code = answer.status().as_u16();
