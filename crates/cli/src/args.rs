@@ -8,6 +8,7 @@ mod daily;
 mod files;
 mod kinds;
 mod metrics;
+mod network;
 mod objects;
 mod placing;
 mod policy;
@@ -34,6 +35,7 @@ pub(crate) use daily::{
 pub(crate) use files::{ApplyArgs, ConvertArgs, DiffArgs, ValidateArgs};
 pub(crate) use kinds::{ApiResourcesArgs, CrdsArgs, ExplainArgs, SchemaArgs};
 pub(crate) use metrics::{MetricsCommand, QueryArgs, QueryFormat, TopArgs, TopWhat};
+pub(crate) use network::{NetArgs, NetCommand};
 pub(crate) use objects::{DeleteArgs, DescribeArgs, EventsArgs, GetArgs, Selection, WaitArgs};
 pub(crate) use placing::{
     InstanceArgs, MatchArgs, PlanArgs, SearchArgs, SimCommand, WhatIfArgs, WhyArgs,
@@ -202,6 +204,7 @@ Examples:
     Restore(RestoreArgs),
     Audit(AuditArgs),
     Loops(LoopsArgs),
+    Net(NetArgs),
     #[command(subcommand)]
     #[command(after_help = "\
 Examples:

@@ -103,6 +103,7 @@ const BUILT_IN: &[BuiltIn] = &[
     ours("Site", "sites", &[], false),
     ours("Node", "nodes", &["tno"], false),
     ours("Link", "links", &["ln"], false),
+    ours("Probing", "probings", &["pb"], false),
     ours("Policy", "policies", &["pol"], true),
     ours("JoinToken", "jointokens", &["jt"], false),
     core("Namespace", "namespaces", &["ns"], false),

@@ -106,6 +106,7 @@ pub(crate) struct WhyArgs {
 Examples:
   tombolo what-if --fail site/athens
   tombolo what-if --drain node/edge-7 --add-node new-node.yaml
+  tombolo what-if --link harbour-to-cloud=80ms
   tombolo what-if --weights energy=3,performance=1")]
 pub(crate) struct WhatIfArgs {
     /// A site, node or link that fails: site/NAME, node/NAME or link/NAME. May be repeated.
@@ -114,6 +115,9 @@ pub(crate) struct WhatIfArgs {
     /// A site or node that is drained: site/NAME or node/NAME. May be repeated.
     #[arg(long, value_name = "KIND/NAME")]
     pub(crate) drain: Vec<String>,
+    /// How long a link takes, one way: NAME=80ms. May be repeated.
+    #[arg(long, value_name = "NAME=LATENCY")]
+    pub(crate) link: Vec<String>,
     /// A file with Nodes (and Sites and Links) that are added. May be repeated.
     #[arg(long, value_name = "FILE")]
     pub(crate) add_node: Vec<String>,

@@ -27,6 +27,7 @@ mod logs_follow;
 mod loops;
 mod matching;
 mod metrics;
+mod net;
 mod placements;
 mod plan;
 mod policy;
@@ -108,6 +109,7 @@ pub(crate) async fn run(shell: &mut Shell, command: ShellCommand) -> Result<Exit
         ShellCommand::Metrics(command) => metrics::run(shell, &command).await,
         ShellCommand::Audit(args) => audit::run(shell, &args).await,
         ShellCommand::Loops(args) => loops::run(shell, &args).await,
+        ShellCommand::Net(args) => net::run(shell, &args).await,
         ShellCommand::Config(command) => config::run(shell, &command),
         ShellCommand::Completion(args) => completion::run(shell, &args),
         ShellCommand::Version(args) => version::run(shell, &args).await,

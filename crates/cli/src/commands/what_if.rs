@@ -1,9 +1,10 @@
 //! `tombolo what-if`: the plan that would follow. Writes nothing.
 
 use serde_json::json;
+use tombolo_model::Duration;
 use tombolo_model::app::Weights;
 use tombolo_model::explanation::{
-    Difference, Target, TargetKind, WHAT_IF_PATH, WhatIfAnswer, WhatIfRequest,
+    Delay, Difference, Target, TargetKind, WHAT_IF_PATH, WhatIfAnswer, WhatIfRequest,
 };
 use tombolo_plan::explaining;
 
@@ -100,6 +101,15 @@ fn question(args: &WhatIfArgs) -> Result<WhatIfRequest, Failure> {
             _ => return Err(Failure::usage(format!("--drain {word}: a site or node is drained"))),
         };
         question.drain.push(Target { kind, name });
+    }
+    for word in &args.link {
+        let (link, latency) = word.split_once('=').ok_or_else(|| {
+            Failure::usage(format!("--link {word}: not NAME=LATENCY, such as a-to-b=80ms"))
+        })?;
+        let latency = latency
+            .parse::<Duration>()
+            .map_err(|error| Failure::usage(format!("--link {word}: {error}")))?;
+        question.delay.push(Delay { link: link.to_owned(), latency });
     }
     if !args.add_node.is_empty() {
         let added = world::topology(&args.add_node)?;
