@@ -236,6 +236,8 @@ async fn a_thief_of_the_folder_reaches_nothing_else_and_is_out_when_it_is_revoke
         (format!("{ours}/assignments"), 403),
         (format!("{ours}/nodes"), 403),
         (format!("{ours}/jointokens"), 403),
+        (format!("{ours}/probings"), 403),
+        (format!("{ours}/probings/lift"), 403),
         ("/api/v1/secrets".to_owned(), 403),
         ("/tombolo/audit".to_owned(), 403),
     ] {

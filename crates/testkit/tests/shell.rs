@@ -149,6 +149,7 @@ async fn the_loops_of_a_server_are_shown_and_well() {
             "gate",
             "job-index",
             "leases",
+            "links",
             "mirrors",
             "oversight",
             "placing",
