@@ -2,6 +2,7 @@
 //! ([`matrix`]), the coordinates and the choice of neighbours that agents use, and 200 placements.
 //! `docs/network.md` has the figures.
 
+mod agents;
 mod matrix;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,6 +38,7 @@ pub(crate) fn run() -> anyhow::Result<Value> {
         "bench": "network",
         "made_up": of_matrix(&matrix::generate(MACHINES, 1)),
         "traffic": traffic(),
+        "agents": agents::run()?,
     });
     if let Some(path) = std::env::var_os(MATRIX) {
         let text = std::fs::read_to_string(&path)
