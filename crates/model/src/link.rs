@@ -227,12 +227,16 @@ impl Link {
             .is_some_and(|by| by == MADE_BY_PROBES)
     }
 
-    /// Whether the delay to reckon with is one that probes of this very link have brought.
+    /// Whether the delay to reckon with was measured or estimated, and is not what somebody declared.
+    pub fn is_found(&self) -> bool {
+        let Some(status) = &self.status else { return false };
+        status.measured.latency.is_some() && self.quality().latency == status.latency_at_most()
+    }
+
+    /// Whether it is one that probes of this very link have brought.
     pub fn is_measured(&self) -> bool {
         let Some(status) = &self.status else { return false };
-        status.measured.latency.is_some()
-            && status.kind != Some(FigureKind::Estimated)
-            && self.quality().latency == status.latency_at_most()
+        status.kind != Some(FigureKind::Estimated) && self.is_found()
     }
 }
 

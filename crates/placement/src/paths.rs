@@ -274,7 +274,7 @@ fn link_row(
         energy: quality.energy.filter(|energy| energy.is_finite() && *energy >= 0.0),
         is_measured: link.is_measured() && link.status.as_ref().is_some_and(is_probed),
         is_found,
-        found: link.is_measured().then(|| found(link)).flatten(),
+        found: link.is_found().then(|| found(link)).flatten(),
     })
 }
 

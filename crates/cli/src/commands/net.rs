@@ -58,7 +58,7 @@ fn delay(link: &Link) -> String {
     if condition::find(conditions, READY).is_some_and(|it| it.status == ConditionStatus::False) {
         return "down".to_owned();
     }
-    let status = link.status.as_ref().filter(|_| link.is_measured());
+    let status = link.status.as_ref().filter(|_| link.is_found());
     match status.and_then(|status| Some((status.kind, status.measured.latency?))) {
         Some((Some(FigureKind::Estimated), latency)) => format!("~{latency}"),
         Some((_, latency)) => latency.to_string(),
