@@ -5,7 +5,6 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tombolo_model::condition::{self, AS_DECLARED, READY};
 use tombolo_model::link::MADE_BY_PROBES;
-use tombolo_model::probing::Matter;
 use tombolo_model::{ConditionStatus, FigureKind, keys};
 
 use super::*;
@@ -306,82 +305,6 @@ fn who_contradicts_all_its_peers_is_named_and_counts_no_more() {
     }
     rig.run(60, 5);
     assert_eq!(rig.events, ["c1: DelaysDoubted", "c1: DelaysBelieved"]);
-}
-
-#[test]
-fn a_pair_that_nobody_probes_is_estimated() {
-    let sites: Vec<String> = (0..40).map(|number| format!("s{number:02}")).collect();
-    let names: Vec<&str> = sites.iter().map(String::as_str).collect();
-    let mut rig = Rig::of(&names);
-    // Along a line, five milliseconds from one to the next.
-    for (at, one) in names.iter().enumerate() {
-        for (to, other) in names.iter().enumerate().skip(at + 1) {
-            rig.delay(one, other, Some(f64::from(u32::try_from(to - at).unwrap()) * 5.0));
-        }
-    }
-    rig.run(200, 5);
-    let kinds: Vec<Option<FigureKind>> = rig
-        .observed
-        .links
-        .iter()
-        .map(|link| link.status.as_ref().and_then(|status| status.kind))
-        .collect();
-    let count = |kind| kinds.iter().filter(|found| **found == kind).count();
-    assert_eq!(kinds.len(), 780, "every pair of forty");
-    let (measured, estimated) =
-        (count(Some(FigureKind::Measured)), count(Some(FigureKind::Estimated)));
-    assert!(estimated > 0 && measured + estimated == 780, "{measured} and {estimated}");
-    for link in &rig.observed.links {
-        let status = link.status.as_ref().unwrap();
-        assert!(status.spread.is_some() && status.measured_at.is_some());
-    }
-}
-
-#[test]
-fn whoever_matters_to_an_app_is_probed_first() {
-    let sites: Vec<String> = (0..40).map(|number| format!("s{number:02}")).collect();
-    let names: Vec<&str> = sites.iter().map(String::as_str).collect();
-    let mut rig = Rig::of(&names);
-    for (at, one) in names.iter().enumerate() {
-        for other in &names[at + 1..] {
-            rig.delay(one, other, Some(10.0));
-        }
-    }
-    let run = json!({"process": {"command": ["true"]}});
-    let ways = json!([run]);
-    rig.observed.apps.push(object(json!({
-        "apiVersion": "tombolo.dev/v1alpha1", "kind": "App",
-        "metadata": {"name": "shop", "namespace": "default"},
-        "spec": {"components": [
-            {"name": "web", "run": ways, "connects": [{"to": "db", "latency": "20ms"}]},
-            {"name": "db", "run": ways},
-        ]},
-    })));
-    for (component, node, site) in [("web", "s001", "s00"), ("db", "s201", "s20")] {
-        rig.observed.assignments.push(object(json!({
-            "apiVersion": "tombolo.dev/v1alpha1", "kind": "Assignment",
-            "metadata": {"name": component, "namespace": "default"},
-            "spec": {"app": "shop", "component": component, "replica": 0, "engine": "host",
-                "site": site, "node": node, "run": run},
-        })));
-    }
-    rig.run(100, 5);
-    let matter = |rig: &Rig| {
-        let web =
-            rig.observed.probings.iter().find(|it| it.metadata.name.as_deref() == Some("s001"));
-        let peers = &web.unwrap().spec.peers;
-        assert!(peers.len() <= 16 + 16);
-        peers.iter().find(|peer| peer.node == "s201").and_then(|peer| peer.matter)
-    };
-    assert_eq!(matter(&rig), Some(Matter::Connected));
-    rig.delay("s00", "s20", Some(160.0));
-    rig.run(10, 5);
-    assert_eq!(matter(&rig), Some(Matter::Violated));
-    let candidates = rig.observed.probings.iter().flat_map(|probing| &probing.spec.peers);
-    let candidates = candidates.filter(|peer| peer.matter == Some(Matter::Candidate));
-    let candidates: Vec<&str> = candidates.map(|peer| peer.node.as_str()).collect();
-    assert!((1..=12).contains(&candidates.len()), "{candidates:?}");
-    assert!(candidates.iter().all(|node| *node == "s201"), "they probe the one that is called");
 }
 
 #[test]
