@@ -1,8 +1,8 @@
 //! Who probes whom: each node its neighbours on the ring of all names and its nearest, which keeps the map of the
 //! network; and whoever matters to an App that runs or looks for a place. Start at [`plan`].
 
+use core::net::SocketAddr;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use tombolo_model::probing::{Matter, PEERS_MAX, ProbePeer};
