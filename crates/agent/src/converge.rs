@@ -29,6 +29,7 @@ use tombolo_plan::instances::under_way::UnderWay;
 use tombolo_plan::instances::{
     self, Action, Authority, Desired, Id, Memory, Observed, Phase, Verb,
 };
+use tombolo_plan::supervision::is_round;
 
 use crate::cache::bare;
 use crate::desired::{self, Job};
@@ -156,18 +157,22 @@ impl Converge {
             None => std::future::pending().await,
         };
         self.unanswered.outdate(done.engine);
-        if let Err(error) = &done.result {
-            let action = format!("{:?} {}@{:x}", done.verb, done.id.assignment, done.id.revision);
-            tracing::warn!(action, error = with_causes(error), "failed; the next look decides");
-        }
         self.ended.push(done);
     }
 
     fn note_what_ended(&mut self, now: Monotonic) {
         for Done { id, engine, verb, result } in self.ended.drain(..) {
+            let said = result.as_ref().err().map(|error| with_causes(error));
             let result =
                 result.map_err(|error| (observe::retry(engine, &error), desired::problem(&error)));
             self.under_way.ended(&id, verb, result, now);
+            let failures = self.under_way.failures(&id);
+            // What is tried again every second is in the log once, then at the tenth time, the hundredth.
+            let is_news = verb != Verb::Start || failures <= 1 || is_round(failures);
+            if let Some(error) = said.filter(|_| is_news) {
+                let action = format!("{verb:?} {}@{:x}", id.assignment, id.revision);
+                tracing::warn!(action, error, failures, "failed; the next look decides");
+            }
         }
     }
 

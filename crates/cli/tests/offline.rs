@@ -281,7 +281,7 @@ fn schemas_definitions_and_completions_need_nothing() {
     let definitions = stdout(&home, "crds");
     let definitions: Vec<Value> = serde_saphyr::from_multiple(&definitions).expect("YAML");
     // Ours, and those of CODECO and CHARITY that our loops translate.
-    assert_eq!(definitions.len(), 9);
+    assert_eq!(definitions.len(), 10);
     assert!(definitions.iter().all(|one| one["kind"] == "CustomResourceDefinition"));
 
     for shell in ["bash", "zsh", "fish"] {

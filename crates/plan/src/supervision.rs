@@ -295,7 +295,7 @@ impl Record {
 }
 
 /// 10, 100, 1,000 and so on: the log grows with the digits of the count.
-fn is_round(count: u64) -> bool {
+pub fn is_round(count: u64) -> bool {
     count >= 10 && count == 10_u64.pow(count.ilog10())
 }
 

@@ -77,16 +77,31 @@ async fn look(connection: &Connection, app: &str) -> Result<(Value, History), Fa
     Ok((found, history))
 }
 
+/// How often a lost race is run again.
+const PUTS_MAX: u32 = 10;
+
 /// As `tombolo apply` would of the file of that time, so that the next apply finds its own fields. What
 /// others have added since goes as well.
 async fn undo(connection: &Connection, found: &Value, spec: &Value) -> Result<(), Failure> {
     let path = catalogue::known("App").object(namespace_of(found), name_of(found));
     let query = Query::default().with("fieldManager", "tombolo").with("force", "true");
     let mut after = connection.apply(&query.after(&path), &file(found, spec)).await?;
-    if after["spec"] != *spec {
+    let query = Query::default().with("fieldManager", "tombolo-rollout").after(&path);
+    let mut tries = PUTS_MAX;
+    while tries > 0 && after["spec"] != *spec {
+        let generation = generation_of(&after);
         after["spec"] = spec.clone();
-        let query = Query::default().with("fieldManager", "tombolo-rollout");
-        after = connection.put(&query.after(&path), &after).await?;
+        (after, tries) = match connection.put(&query, &after).await {
+            // What has come meanwhile is a status: the server tells of an App all the time.
+            Err(failure) if failure.exit == Exit::Conflict && tries > 1 => {
+                let now = connection.get(&path).await?;
+                if generation_of(&now) != generation {
+                    return Err(failure);
+                }
+                (now, tries - 1)
+            }
+            put => (put?, 0),
+        };
     }
     history::keep(connection, found, &after).await;
     Ok(())

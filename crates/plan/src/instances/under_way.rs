@@ -28,6 +28,8 @@ pub struct UnderWay {
 #[derive(Clone, Debug, Default)]
 struct Starts {
     count: u64,
+    /// How many have failed, one after the other.
+    failures: u64,
     /// Why the last one failed, unless it did not.
     failed: Option<(Retry, Problem)>,
 }
@@ -104,7 +106,9 @@ impl UnderWay {
         self.doing.remove(id);
         match (verb, result) {
             (Verb::Start, result) => {
-                self.starts.entry(id.clone()).or_default().failed = result.err();
+                let starts = self.starts.entry(id.clone()).or_default();
+                starts.failures = if result.is_err() { starts.failures + 1 } else { 0 };
+                starts.failed = result.err();
             }
             (Verb::Remove, Ok(())) => _ = self.starts.remove(id),
             (Verb::Stop { .. }, Ok(())) => (),
@@ -112,6 +116,11 @@ impl UnderWay {
                 self.resting.insert(id.clone(), now + PAUSE_AFTER_FAILURE);
             }
         }
+    }
+
+    /// How many starts of an instance have failed, one after the other.
+    pub fn failures(&self, id: &Id) -> u64 {
+        self.starts.get(id).map_or(0, |starts| starts.failures)
     }
 
     /// An action has ended without saying which it was: all instances are looked at anew.
@@ -245,5 +254,18 @@ mod tests {
         for (engine, reason, expected) in rows {
             assert_eq!(Retry::after(engine, reason), expected, "{engine:?} {reason}");
         }
+    }
+
+    #[test]
+    fn failures_are_counted_until_a_start_succeeds() {
+        let mut under_way = UnderWay::default();
+        for count in 1..=3 {
+            begin(&mut under_way, Verb::Start);
+            under_way.ended(&id(), Verb::Start, failed(), at(count));
+            assert_eq!(under_way.failures(&id()), count);
+        }
+        begin(&mut under_way, Verb::Start);
+        under_way.ended(&id(), Verb::Start, Ok(()), at(4));
+        assert_eq!(under_way.failures(&id()), 0);
     }
 }
