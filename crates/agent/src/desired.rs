@@ -161,8 +161,11 @@ pub fn resolve(
 ) -> Result<Spec, Error> {
     let find = |entry: Entry<'_>| match look_up(assignment, entries, entry) {
         Some(value) => Ok(Secret::new(value)),
-        None if entries.contains_key(&source(assignment, entry)) => Err(Absent::Entry),
-        None => Err(Absent::Object),
+        // Of one that is not there, nothing at all is known.
+        None => Err(match entries.get(&source(assignment, entry)) {
+            Some(values) if !values.is_empty() => Absent::Entry,
+            Some(_) | None => Absent::Object,
+        }),
     };
     let mut spec = Spec::resolve(assignment, revision, &find)?;
     spec.address = nearby.address;

@@ -323,10 +323,12 @@ pub(super) fn news(view: &View<'_>, verdict: &Verdict, status: &AppStatus) -> Ve
     if let Some(message) = rolled_back(view, verdict).filter(|_| !was_told) {
         news.push(News { bad: true, reason: Reason::RolledBack, message });
     }
-    // Told once for each time that it goes wrong: a retry is no news.
-    let was_degraded = condition::is_true(conditions, DEGRADED);
+    // Told once for each time that it goes wrong: a retry is no news. That it is down may be known before the
+    // cause is, which is news then.
+    let was_told = condition::is_true(conditions, DEGRADED)
+        && condition::reason(conditions, DEGRADED) != Some(Reason::Degraded);
     let cause = cause::first(view, &verdict.placements).filter(|_| !verdict.lacks());
-    if let Some((at, cause)) = cause.filter(|_| !was_degraded) {
+    if let Some((at, cause)) = cause.filter(|_| !was_told) {
         let message = clipped(&format!("{}: {}", place(at), cause.message));
         news.push(News { bad: true, reason: cause.reason, message });
     }

@@ -220,6 +220,22 @@ fn an_app_that_never_came_up_says_the_first_cause_and_tells_it_once() {
 }
 
 #[test]
+fn a_cause_that_is_known_after_the_app_went_down_is_told_too() {
+    let mut stage = Stage::new(&["a1:4"]);
+    stage.apply("shop", app(&[component("web", 1, "1")]));
+    stage.settle();
+    let said = stage.observed.assignments[0].status.as_mut().unwrap();
+    let available = said.conditions.iter_mut().find(|known| known.kind == "Available").unwrap();
+    available.status = ConditionStatus::False;
+    stage.look(usize::MAX);
+    let phase = stage.observed.apps[0].status.as_ref().unwrap().phase;
+    assert_eq!(phase, Some(AppPhase::Degraded), "nobody knows yet why");
+    stage.broken.insert("a1".to_owned(), "CrashLoop");
+    let (_, reason, _, events) = told(&mut stage);
+    assert_eq!((reason.as_str(), events.as_slice()), ("CrashLoop", ["CrashLoop"].as_slice()));
+}
+
+#[test]
 fn who_calls_what_fails_is_not_the_first_cause() {
     let mut stage = Stage::new(&["a1:4"]);
     stage.broken.insert("a1".to_owned(), "CrashLoop");
